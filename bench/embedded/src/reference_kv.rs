@@ -33,7 +33,13 @@ impl Tree {
         let next = tree.get_highest_persisted_seqno().map_or(1, |highest| highest + 1);
         seqno.set(next);
         visible.set(next);
-        Ok(Tree { tree, seqno, visible, fresh_bytes: AtomicU64::new(0), sealed_bytes: options.log_bytes_max })
+        Ok(Tree {
+            tree,
+            seqno,
+            visible,
+            fresh_bytes: AtomicU64::new(0),
+            sealed_bytes: options.changes_bytes_max,
+        })
     }
 
     /// Inserts batches from `threads` threads, and makes them durable.

@@ -13,6 +13,9 @@ pub struct Options {
     pub workers: usize,
     /// Size of the write-ahead log that triggers a checkpoint.
     pub log_bytes_max: u64,
+    /// Size of the key-value store's changes in memory that triggers a checkpoint. After a crash,
+    /// opening the store makes these changes again.
+    pub changes_bytes_max: u64,
     /// Cache for blocks of the key-value store.
     pub cache_bytes: u64,
     /// Maximum age of a buffered operation before it is written to the log.
@@ -28,6 +31,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             workers: (2 * cores).clamp(8, 64),
             log_bytes_max: 64 * 1024 * 1024,
+            changes_bytes_max: 16 * 1024 * 1024,
             cache_bytes: 32 * 1024 * 1024,
             buffered_ms_max: 200,
         }

@@ -8,7 +8,7 @@ use super::dir::Dir;
 use super::direct::{Location, ReadRange, Revisions};
 use super::disk::Disk;
 use super::keys::{self, BLOCK_BYTES, Extent};
-use super::kv::{Kv, malformed, must_recover};
+use super::kv::{Changes, Kv, malformed, must_recover};
 use super::log::Log;
 use super::object::{Object, PreparedOp};
 use super::object_cache::ObjectCacheEntry;
@@ -100,6 +100,7 @@ impl Engine {
         let mut replay = Replay::new(&kv, &mut allocator, meta.next_id);
         let closed_lsn = dir.closed_lsn();
         let log = Log::read(&dir.log(), meta.applied_lsn, closed_lsn, |_, record| replay.record(record))?;
+        replay.apply();
         let next_lsn = log.next_lsn;
         let Replay { next_id, blocks, freed, .. } = replay;
         let (data, log) = if read_only {
@@ -586,11 +587,18 @@ pub(super) struct Replay<'a> {
     /// which was synced before its record was logged.
     pub(super) blocks: BTreeMap<u64, Bytes>,
     freed: Vec<Extent>,
+    /// Changes that are not yet in the key-value store, oldest first.
+    changes: Changes,
 }
+
+/// The changes of many records are sorted before they enter the key-value store's table in memory.
+/// The table finds the places of neighbouring keys in less than half the time.
+const SORTED_CHANGES: usize = 16 * 1024;
 
 impl<'a> Replay<'a> {
     pub(super) fn new(kv: &'a Kv, allocator: &'a mut Allocator, next_id: u64) -> Replay<'a> {
-        Replay { kv, allocator, next_id, blocks: BTreeMap::new(), freed: Vec::new() }
+        let (blocks, freed, changes) = (BTreeMap::new(), Vec::new(), Changes::new());
+        Replay { kv, allocator, next_id, blocks, freed, changes }
     }
 
     pub(super) fn record(&mut self, record: Bytes) -> Result<()> {
@@ -614,8 +622,20 @@ impl<'a> Replay<'a> {
             stale.iter().for_each(|block| drop(self.blocks.remove(block)));
             self.freed.push(extent);
         }
-        self.kv.apply(changes);
+        self.changes.extend(changes);
+        if self.changes.len() >= SORTED_CHANGES {
+            self.apply();
+        }
         Ok(())
+    }
+
+    /// Applies the remaining changes. Must be called after the last record.
+    pub(super) fn apply(&mut self) {
+        // The sort is stable, so the newest change of a key comes first after the reversal.
+        self.changes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.changes.reverse();
+        self.changes.dedup_by(|(older, _), (newest, _)| older == newest);
+        self.kv.apply(std::mem::take(&mut self.changes));
     }
 }
 

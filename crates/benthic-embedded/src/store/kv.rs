@@ -147,6 +147,11 @@ impl Kv {
         drop(self.applying.write());
     }
 
+    /// Approximate size of the changes that [`Kv::seal`] would seal.
+    pub fn changes_bytes(&self) -> u64 {
+        self.tree.active_memtable().size()
+    }
+
     /// Seals the table in memory. The caller must hold the commit lock, so that the sealed table
     /// ends between two operations.
     pub fn seal(&self) {

@@ -36,6 +36,8 @@ const ZEROS_BYTES_MIN: u64 = 64 * 1024;
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
 /// A frame of at least this size gets no zeros: it is worth a commit of the file system's journal.
 const FRAME_BYTES_LARGE: u64 = ZEROS_BYTES_MAX / 4;
+/// The log is read in pieces of this size. A longer frame is read as a whole.
+const PIECE_BYTES: usize = 256 * 1024;
 const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"BNFR");
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
@@ -179,37 +181,35 @@ impl Log {
         let obsolete = segments.drain(..start).map(|(_, path)| path).collect();
         while let Some((first_lsn, path)) = segments.first().cloned() {
             segments.remove(0);
-            let bytes = Bytes::from(fs::read(&path).map_err(|e| io("the log cannot be read", &path, e))?);
-            let tail = StoredSegment { first_lsn, path: &path, bytes: &bytes };
-            let salt = tail.check_header()?;
-            let mut reader = FrameReader { salt, bytes: &bytes, at: SEGMENT_HEADER_BYTES };
+            let failed = |e| io("the log cannot be read", &path, e);
+            let mut reader = SegmentReader::open(first_lsn, &path)?;
             let mut lsn = first_lsn;
             let mut last_frame = None;
-            let mut has_records = false;
-            let mut frame_at = reader.at;
-            while let Some((frame_lsn, records)) = reader.next_frame() {
-                last_frame = Some(frame_at);
-                has_records = !records.is_empty();
-                frame_at = reader.at;
-                if frame_lsn != lsn {
+            while let Some(frame) = reader.next_frame().map_err(failed)? {
+                if frame.first_lsn != lsn {
                     return Err(damaged(&path, reader.at, "operations are missing in the log")
                         .with("wanted_lsn", lsn));
                 }
-                for record in records {
+                let has_records = !frame.records.is_empty();
+                for record in frame.records {
                     if lsn == next_lsn {
                         replay(lsn, record)?;
                         next_lsn += 1;
                     }
                     lsn += 1;
                 }
+                last_frame = Some((reader.at - frame.bytes.len() as u64, frame.bytes, has_records));
             }
             // Anything may follow the last frame: a torn frame, zeros, or frames of the old segment
             // whose file this segment reuses.
             let known_lsn = segments.first().map_or(closed_lsn, |(following, _)| *following);
-            if lsn < known_lsn && reader.at < bytes.len() || reader.valid_frame_behind(lsn) {
+            let end_bytes = reader.at;
+            if lsn < known_lsn && end_bytes < reader.file_bytes
+                || reader.valid_frame_behind(lsn).map_err(failed)?
+            {
                 return Err(damaged(
                     &path,
-                    reader.at,
+                    end_bytes,
                     "a frame of the log is damaged that was once complete",
                 ));
             }
@@ -220,10 +220,12 @@ impl Log {
                     damaged(path, 0, "operations are missing before this segment").with("wanted_lsn", lsn)
                 );
             }
-            len_bytes += reader.at as u64;
-            let last_frame = last_frame.map(|at| (at as u64, bytes.slice(at..reader.at)));
-            let (end_bytes, written_bytes) = (reader.at as u64, bytes.len() as u64);
-            let segment = UnopenedSegment { first_lsn, end_bytes, written_bytes, salt, path, last_frame };
+            len_bytes += end_bytes;
+            let has_records = last_frame.as_ref().is_some_and(|(_, _, has_records)| *has_records);
+            let last_frame = last_frame.map(|(at, frame, _)| (at, frame));
+            let SegmentReader { file_bytes, salt, .. } = reader;
+            let segment =
+                UnopenedSegment { first_lsn, end_bytes, written_bytes: file_bytes, salt, path, last_frame };
             last = Some((segment, has_records));
         }
         if next_lsn < closed_lsn {
@@ -488,82 +490,139 @@ fn segment_name(first_lsn: u64) -> String {
     format!("{first_lsn:016x}.log")
 }
 
-/// A segment as read from disk.
-struct StoredSegment<'a> {
-    first_lsn: u64,
-    path: &'a Path,
-    bytes: &'a Bytes,
+/// Reads the frames of a segment. It reads the file in pieces, so that a long log takes little
+/// memory.
+struct SegmentReader {
+    file: File,
+    file_bytes: u64,
+    salt: u64,
+    /// Position of the next frame.
+    at: u64,
+    /// A piece of the file, and its position.
+    piece: Bytes,
+    piece_at: u64,
 }
 
-impl StoredSegment<'_> {
-    /// Checks the header and returns the segment's salt.
-    fn check_header(&self) -> Result<u64> {
-        let damage = || damaged(self.path, 0, "the header of a log segment is damaged");
-        let header = self.bytes.get(..SEGMENT_HEADER_BYTES).ok_or_else(damage)?;
+struct StoredFrame {
+    first_lsn: u64,
+    records: Vec<Bytes>,
+    /// The frame with its header.
+    bytes: Bytes,
+}
+
+impl SegmentReader {
+    /// Opens a segment and checks its header.
+    fn open(first_lsn: u64, path: &Path) -> Result<SegmentReader> {
+        let failed = |e| io("the log cannot be read", path, e);
+        let file = File::open(path).map_err(failed)?;
+        let file_bytes = file.metadata().map_err(failed)?.len();
+        let mut reader = SegmentReader {
+            file,
+            file_bytes,
+            salt: 0,
+            at: SEGMENT_HEADER_BYTES as u64,
+            piece: Bytes::new(),
+            piece_at: 0,
+        };
+        let damage = || damaged(path, 0, "the header of a log segment is damaged");
+        let header = reader.bytes(0, SEGMENT_HEADER_BYTES).map_err(failed)?.ok_or_else(damage)?;
         let (fields, crc) = header.split_at(SEGMENT_HEADER_BYTES - 4);
         if crc32c::crc32c(fields).to_le_bytes() != *crc || !fields.starts_with(SEGMENT_MAGIC) {
             return Err(damage());
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
             let message = "a newer version of Benthic wrote the log; use that version";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.path.display()));
+            return Err(Error::new(ErrorKind::Unsupported, message).with("path", path.display()));
         }
-        if fields[12..20] != self.first_lsn.to_le_bytes() {
+        if fields[12..20] != first_lsn.to_le_bytes() {
             return Err(damage());
         }
-        Ok(fields[20..28].iter().rev().fold(0, |salt, byte| salt << 8 | u64::from(*byte)))
+        reader.salt = fields[20..28].iter().rev().fold(0, |salt, byte| salt << 8 | u64::from(*byte));
+        Ok(reader)
     }
-}
 
-struct FrameReader<'a> {
-    salt: u64,
-    bytes: &'a Bytes,
-    at: usize,
-}
+    /// Returns a range of the file, or `None` if the file ends before the range does.
+    fn bytes(&mut self, at: u64, len: usize) -> std::io::Result<Option<Bytes>> {
+        if at.checked_add(len as u64).is_none_or(|end| end > self.file_bytes) {
+            return Ok(None);
+        }
+        let within = at.checked_sub(self.piece_at).map(|from| from as usize);
+        if let Some(from) = within.filter(|from| from + len <= self.piece.len()) {
+            return Ok(Some(self.piece.slice(from..from + len)));
+        }
+        let left_bytes = self.file_bytes - at;
+        let mut piece = vec![0; len.max(PIECE_BYTES.min(left_bytes as usize))];
+        self.file.read_exact_at(&mut piece, at)?;
+        (self.piece, self.piece_at) = (piece.into(), at);
+        Ok(Some(self.piece.slice(..len)))
+    }
 
-impl FrameReader<'_> {
     /// Returns true if a valid frame with a sequence number of at least `lsn` starts after the
     /// current position. Also returns true if more than [`TRIES_MAX`] positions look like one,
     /// because checking them all would take too long.
-    fn valid_frame_behind(&self, lsn: u64) -> bool {
-        let from = (self.at + 1).min(self.bytes.len());
-        let magic = FRAME_MAGIC.to_le_bytes();
-        let found = memchr::memmem::find_iter(&self.bytes[from..], &magic);
-        let looks = |at: &usize| {
-            let first_lsn = self.bytes.get(at + 16..at + 24).and_then(|bytes| bytes.try_into().ok());
-            first_lsn.is_some_and(|bytes| u64::from_le_bytes(bytes) >= lsn)
-        };
-        let mut places = found.map(|at| from + at).filter(looks);
-        let valid = |at| FrameReader { salt: self.salt, bytes: self.bytes, at }.next_frame().is_some();
-        places.by_ref().take(TRIES_MAX).any(valid) || places.next().is_some()
+    fn valid_frame_behind(&mut self, lsn: u64) -> std::io::Result<bool> {
+        let mut tries = 0;
+        let mut at = self.at + 1;
+        loop {
+            let left_bytes = self.file_bytes.saturating_sub(at);
+            let len = PIECE_BYTES.min(left_bytes as usize);
+            let Some(piece) = self.bytes(at, len)?.filter(|piece| piece.len() >= FRAME_HEADER_BYTES) else {
+                return Ok(false);
+            };
+            for found in memchr::memmem::find_iter(&piece, &FRAME_MAGIC.to_le_bytes()) {
+                let first_lsn = piece.get(found + 16..found + 24).and_then(|bytes| bytes.try_into().ok());
+                if first_lsn.is_none_or(|bytes| u64::from_le_bytes(bytes) < lsn) {
+                    continue;
+                }
+                tries += 1;
+                if tries > TRIES_MAX || self.frame(at + found as u64)?.is_some() {
+                    return Ok(true);
+                }
+            }
+            // The next piece begins with the part of a header that may end this piece.
+            at += (piece.len() - (FRAME_HEADER_BYTES - 1)) as u64;
+        }
     }
 
-    /// Returns the first sequence number and the records of the next frame if it is valid, and
-    /// advances. Otherwise the position does not change.
-    fn next_frame(&mut self) -> Option<(u64, Vec<Bytes>)> {
-        let rest = self.bytes.slice(self.at..);
-        let mut header = Decoder::sharing(&rest);
-        if header.u32().ok()? != FRAME_MAGIC {
+    /// Returns the next frame if it is valid, and advances. Otherwise the position does not change.
+    fn next_frame(&mut self) -> std::io::Result<Option<StoredFrame>> {
+        let frame = self.frame(self.at)?;
+        self.at += frame.as_ref().map_or(0, |frame| frame.bytes.len() as u64);
+        Ok(frame)
+    }
+
+    /// Returns the valid frame at a position, if there is one.
+    fn frame(&mut self, at: u64) -> std::io::Result<Option<StoredFrame>> {
+        let Some(header) = self.bytes(at, FRAME_HEADER_BYTES)? else { return Ok(None) };
+        let Some(payload_len) = payload_len(&header) else { return Ok(None) };
+        let bytes = self.bytes(at, FRAME_HEADER_BYTES + payload_len)?;
+        Ok(bytes.and_then(|bytes| StoredFrame::decode(self.salt, bytes)))
+    }
+}
+
+/// Returns the length of the payload of a frame with this header.
+fn payload_len(header: &Bytes) -> Option<usize> {
+    let mut header = Decoder::sharing(header);
+    let is_frame = header.u32().ok()? == FRAME_MAGIC;
+    let _crc = header.u32().ok()?;
+    let payload_len = header.u32().ok()? as usize;
+    is_frame.then_some(payload_len)
+}
+
+impl StoredFrame {
+    /// Decodes a complete frame. Returns `None` if its checksum or its records are wrong.
+    fn decode(salt: u64, bytes: Bytes) -> Option<StoredFrame> {
+        if frame_crc(salt, &bytes).to_le_bytes() != bytes[4..8] {
             return None;
         }
-        let crc = header.u32().ok()?;
-        let payload_len = header.u32().ok()? as usize;
-        let (count, first_lsn) = (header.u32().ok()?, header.u64().ok()?);
-        let payload = header.take(payload_len).ok()?;
-        let end = self.at + FRAME_HEADER_BYTES + payload_len;
-        if frame_crc(self.salt, &self.bytes[self.at..end]) != crc {
-            return None;
-        }
-        let mut payload = Decoder::sharing(&payload);
+        let rest = bytes.slice(12..);
+        let mut input = Decoder::sharing(&rest);
+        let (count, first_lsn) = (input.u32().ok()?, input.u64().ok()?);
         let mut records = Vec::new();
-        while payload.remaining() > 0 {
-            records.push(payload.bytes().ok()?);
+        while input.remaining() > 0 {
+            records.push(input.bytes().ok()?);
         }
-        if records.len() != count as usize {
-            return None;
-        }
-        self.at = end;
-        Some((first_lsn, records))
+        (records.len() == count as usize).then_some(StoredFrame { first_lsn, records, bytes })
     }
 }
 
@@ -574,7 +633,7 @@ fn is_removed(file: &File) -> bool {
     found.is_ok_and(|found| found.stx_nlink == 0)
 }
 
-fn damaged(path: &Path, at: usize, message: &str) -> Error {
+fn damaged(path: &Path, at: u64, message: &str) -> Error {
     Error::new(ErrorKind::Corrupt, message).with("path", path.display()).with("offset_bytes", at)
 }
 

@@ -1,4 +1,4 @@
-use super::{FRAME_HEADER_BYTES, Frame, Log, SPARE, segments};
+use super::{FRAME_HEADER_BYTES, Frame, Log, PIECE_BYTES, SEGMENT_HEADER_BYTES, SPARE, segments};
 use benthic_core::codec::Encode;
 use benthic_core::{ErrorKind, Result};
 use std::fs;
@@ -111,6 +111,47 @@ fn every_flipped_byte_before_the_last_frame_is_found() {
             }
         }
     }
+}
+
+#[test]
+fn frames_may_cross_the_pieces_in_which_the_log_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    Log::create(dir.path()).unwrap();
+    let mut log = Log::open(dir.path(), 0, 0, |_, _| Ok(())).unwrap().0;
+    // The header of the second frame crosses the end of a piece.
+    let first = PIECE_BYTES - FRAME_HEADER_BYTES - 4 - FRAME_HEADER_BYTES / 2;
+    let lengths = [first, 10, 3 * PIECE_BYTES, PIECE_BYTES / 3, PIECE_BYTES, 1];
+    for (lsn, len) in (1..).zip(lengths) {
+        let mut frame = Frame::new(lsn);
+        frame.push(|out| out.resize(out.len() + len, lsn as u8));
+        log.append(frame, 0).unwrap();
+    }
+    drop(log);
+    let replayed = || -> Result<Vec<usize>> {
+        let mut seen = Vec::new();
+        Log::open(dir.path(), 0, 0, |lsn, record| {
+            assert!(record.iter().all(|byte| *byte == lsn as u8));
+            seen.push(record.len());
+            Ok(())
+        })?;
+        Ok(seen)
+    };
+    assert_eq!(replayed().unwrap(), lengths);
+
+    let path = segments(dir.path()).unwrap().pop().unwrap().1;
+    let whole = fs::read(&path).unwrap();
+    let mut at = SEGMENT_HEADER_BYTES;
+    for (index, len) in lengths.into_iter().enumerate() {
+        at += FRAME_HEADER_BYTES + 4 + len;
+        let mut damaged = whole.clone();
+        damaged[at - 1] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        match replayed() {
+            Ok(seen) => assert_eq!(seen, lengths[..lengths.len() - 1], "only the last frame looks torn"),
+            Err(error) => assert_eq!((error.kind(), index + 1 < lengths.len()), (ErrorKind::Corrupt, true)),
+        }
+    }
+    assert_eq!(at, whole.len());
 }
 
 #[test]

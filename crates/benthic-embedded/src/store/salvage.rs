@@ -89,6 +89,7 @@ impl DamagedStore {
         let mut allocator = Allocator::default();
         let mut replay = Replay::new(&kv, &mut allocator, 1);
         let replayed = Log::open(&log_copy, applied_lsn, dir.closed_lsn(), |_, record| replay.record(record));
+        replay.apply();
         let mut blocks = replay.blocks;
         let kv = match (replayed, unknown) {
             (Ok(_), None) => kv,

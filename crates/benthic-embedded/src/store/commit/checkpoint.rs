@@ -111,7 +111,7 @@ impl Commit {
         written.inspect_err(|error| drop((!changed_nothing(error)).then(|| self.fail(error))))?;
         let mut log = self.log.lock();
         log.cut()?;
-        self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        self.note_sizes(&log);
         let mut queue = self.queue.lock();
         assert!(queue.checkpoint_lsn < applied_lsn, "no other checkpoint ran meanwhile");
         assert!(applied_lsn < queue.next_lsn, "a checkpoint holds only operations that were submitted");

@@ -43,6 +43,9 @@ pub(crate) struct Commit {
     log_bytes: AtomicU64,
     /// The log is cut at this size. Writers wait when it is four times as large.
     log_bytes_max: u64,
+    /// Approximate size of the changes of the key-value store since the last checkpoint.
+    changes_bytes: AtomicU64,
+    changes_bytes_max: u64,
     /// The last checkpoint failed, so writers must not wait for the next one.
     checkpoint_failed: AtomicBool,
     /// Held during a checkpoint. Without it, a second checkpoint could write tables that the first
@@ -118,6 +121,7 @@ impl Commit {
     ) -> Result<Commit> {
         assert!(applied_lsn < next_lsn, "the key-value store does not lead the log");
         let (segment, before_bytes, _) = log.segment();
+        let changes_bytes = disk.kv.changes_bytes();
         let space = Space::open(log_dir, segment, before_bytes, log.len_bytes - before_bytes)?;
         Ok(Commit {
             disk,
@@ -140,6 +144,8 @@ impl Commit {
             durable_lsn: AtomicU64::new(next_lsn - 1),
             awaited_lsn: AtomicU64::new(next_lsn - 1),
             log_bytes_max: options.log_bytes_max,
+            changes_bytes: AtomicU64::new(changes_bytes),
+            changes_bytes_max: options.changes_bytes_max,
             checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),
@@ -149,9 +155,10 @@ impl Commit {
         })
     }
 
-    /// Returns true if the log needs a checkpoint.
+    /// Returns true if the log or the changes in memory need a checkpoint.
     pub fn log_is_long(&self) -> bool {
         self.log_bytes() > self.log_bytes_max
+            || self.changes_bytes.load(Ordering::Relaxed) > self.changes_bytes_max
     }
 
     /// Returns true if the log needs a checkpoint on a full disk.
@@ -184,6 +191,12 @@ impl Commit {
 
     fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes the sizes that [`Commit::log_is_long`] checks.
+    fn note_sizes(&self, log: &Log) {
+        self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+        self.changes_bytes.store(self.disk.kv.changes_bytes(), Ordering::Relaxed);
     }
 
     /// Returns extents that nothing refers to any more to the allocator.

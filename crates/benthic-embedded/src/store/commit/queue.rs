@@ -276,7 +276,7 @@ impl Commit {
             let durable_lsn = self.durable_lsn.swap(last_lsn, Ordering::AcqRel);
             assert_eq!(durable_lsn + 1, first_lsn, "groups become durable in the order of the log");
             self.freed.lock().extend(freed);
-            self.log_bytes.store(log.len_bytes, Ordering::Relaxed);
+            self.note_sizes(log);
         }
         for done in waiters {
             done(outcome.clone().map_err(|why| {
