@@ -307,8 +307,9 @@ impl Lifecycle<'_> {
         };
         let due_ms = Some(due.since_ms);
         let done = if due.class.is_some() {
-            let (key, version, class) = (version.key, version.version, due.class.clone());
-            let transition = Transition { key, version, condition, class, due_ms, events };
+            let (from, class) = (version.class, due.class.clone());
+            let (key, version) = (version.key, version.version);
+            let transition = Transition { key, version, condition, from, class, due_ms, events };
             // Nobody closes the semaphore.
             let _permit = moves.acquire().await.ok();
             self.sal.transition(bucket, &transition).await.map(|()| Outcome::Moved)

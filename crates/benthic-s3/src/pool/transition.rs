@@ -45,13 +45,17 @@ impl PoolSal {
     }
 
     pub(super) async fn move_data(&self, bucket: &Bucket, transition: &Transition) -> Result<()> {
-        let Transition { key, version, class, .. } = transition;
+        let Transition { key, version, from, class, .. } = transition;
         let object = self.object(bucket, key, Some(*version)).await?;
         if object.marker {
             return Err(Error::new(ErrorKind::NotFound, "a delete marker has no data"));
         }
         if object.class == *class {
             return Ok(());
+        }
+        // The call that switches the data checks that they are those of `object`.
+        if object.class != *from {
+            return Err(Error::new(ErrorKind::Conflict, "the version has moved to another storage class"));
         }
         if let Some(class) = class
             && !self.has_storage_class(class).await?

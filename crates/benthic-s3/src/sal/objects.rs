@@ -133,6 +133,9 @@ pub struct Transition {
     pub version: VersionId,
     /// Applies to the version.
     pub condition: Condition,
+    /// The class that the version had when the move was decided. A version that has moved to
+    /// another one since fails with `Conflict`.
+    pub from: Option<String>,
     /// The new class.
     pub class: Option<String>,
     /// Time from which the move is allowed, in milliseconds since 1970 (UTC), on the clocks of the

@@ -22,6 +22,7 @@ pub fn transition(object: &Object, class: Option<&str>) -> Transition {
         key: object.key.clone(),
         version: object.version,
         condition: Condition::Current(Seen { write: object.write, revision: object.revision }),
+        from: object.class.clone(),
         class: class.map(str::to_owned),
         due_ms: None,
         events: new_events(QUEUE),
@@ -225,6 +226,18 @@ pub fn a_transition_needs_the_version_that_was_seen(case: &Case) {
     assert_eq!(refused(&Transition { key: "missing".into(), ..replaced }), ErrorKind::NotFound);
     case.finish(&[&bucket]);
     assert_eq!((case.cold_objects(&bucket).len(), case.data_objects(&bucket).len()), (1, 1));
+}
+
+pub fn a_late_transition_moves_nothing_back(case: &Case) {
+    case.offer(&["COLD", "COLDER"]);
+    let bucket = case.bucket("b", Versioning::Off);
+    case.put(&bucket, "k", b"data");
+    let late = transition(&case.object(&bucket, "k"), Some("COLD"));
+    move_to(case, case.sal.as_ref(), &bucket, "k", Some("COLD")).unwrap();
+    block_on(case.sal.transition(&bucket, &late)).unwrap();
+    move_to(case, case.sal.as_ref(), &bucket, "k", Some("COLDER")).unwrap();
+    assert_eq!(kind(block_on(case.sal.transition(&bucket, &late))), ErrorKind::Conflict);
+    assert_eq!(case.object(&bucket, "k").class.as_deref(), Some("COLDER"));
 }
 
 pub fn copies_move_independently(case: &Case) {

@@ -506,6 +506,7 @@ macro_rules! sal_suite {
                 a_transition_changes_only_the_class
                 a_transition_keeps_encrypted_data_readable
                 a_transition_needs_the_version_that_was_seen
+                a_late_transition_moves_nothing_back
                 copies_move_independently
                 a_class_keeps_its_pool
             }
