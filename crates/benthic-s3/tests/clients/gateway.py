@@ -96,6 +96,11 @@ class Gateway:
         command = [str(PROGRAMS / "benthic"), "--store", self.store, "pool", "create", name]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
 
+    def remove_pool(self, name):
+        """Removes a pool of the store; the gateway must not run."""
+        command = [str(PROGRAMS / "benthic"), "--store", self.store, "pool", "rm", name, "--yes", name]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
     def objects(self, pool=None):
         """The names of all objects in this gateway's pool, or in another one."""
         pool = pool or self.pool
@@ -181,7 +186,6 @@ def running(engine, dir, *options):
         gateway.stop()
         if engine != "file":
             for name in filter(None, [pool, data_pool]):
-                command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", name, "--yes", name]
-                subprocess.run(command, check=True, capture_output=True)
+                gateway.remove_pool(name)
         if data_pool:
             ceph("osd", "erasure-code-profile", "rm", data_pool)
