@@ -1,9 +1,11 @@
 //! Access control lists: who may read or write a bucket or an object, besides the users of its
 //! owner.
 //!
-//! All objects belong to the owner of the bucket. So `bucket-owner-full-control` equals `private`.
+//! Mostly, objects belong to the owner of the bucket, and `bucket-owner-full-control` equals
+//! `private`: see [`public_access`](super::public_access).
 
 use super::auth::On;
+use super::public_access::object_owner;
 use super::{Gateway, names, public_access};
 use crate::identity::Caller;
 use crate::sal::{Attributes, Bucket, Object, RecordKind};
@@ -115,13 +117,18 @@ impl Acl {
             // A list that is damaged grants nothing.
             Some(text) => return Acl(serde_json::from_slice(text).unwrap_or_default()),
         };
-        Acl::canned(canned, owner).unwrap_or_default()
+        Acl::canned(canned, owner, owner).unwrap_or_default()
     }
 
-    fn canned(name: &str, owner: &str) -> Option<Acl> {
+    fn canned(name: &str, owner: &str, bucket_owner: &str) -> Option<Acl> {
         let entry = |to, right| Entry { to, right };
-        let mut entries = vec![entry(Receiver::Account(owner.to_owned()), Right::FullControl)];
+        let account = |name: &str, right| entry(Receiver::Account(name.to_owned()), right);
+        let mut entries = vec![account(owner, Right::FullControl)];
         match name {
+            "bucket-owner-read" if owner != bucket_owner => entries.push(account(bucket_owner, Right::Read)),
+            "bucket-owner-full-control" if owner != bucket_owner => {
+                entries.push(account(bucket_owner, Right::FullControl));
+            }
             "private" | "bucket-owner-read" | "bucket-owner-full-control" => {}
             PUBLIC_READ => entries.push(entry(Receiver::Everybody, Right::Read)),
             "public-read-write" => {
@@ -160,11 +167,11 @@ impl Acl {
 
     /// Stores the list among the attributes of a bucket or an object.
     fn store(&self, attributes: &mut Attributes, owner: &str) -> S3Result<()> {
-        if Acl::canned("private", owner).as_ref() == Some(self) {
+        if Acl::canned("private", owner, owner).as_ref() == Some(self) {
             attributes.remove(names::ACL);
             return Ok(());
         }
-        let text = if Acl::canned(PUBLIC_READ, owner).as_ref() == Some(self) {
+        let text = if Acl::canned(PUBLIC_READ, owner, owner).as_ref() == Some(self) {
             PUBLIC_READ.into()
         } else {
             serde_json::to_vec(&self.0).map_err(|error| s3_error!(error, InternalError))?
@@ -242,18 +249,21 @@ impl RequestedAcl<'_> {
         self.grants.iter().any(|(_, given)| given.is_some())
     }
 
-    /// Parses the list, and checks that a bucket with these attributes permits it.
-    fn parse(&self, bucket: &Attributes, owner: &str) -> S3Result<Acl> {
+    /// Parses the list of something of `owner`, and checks that a bucket with these attributes
+    /// permits it.
+    fn parse(&self, (bucket, bucket_owner): (&Attributes, &str), owner: &str) -> S3Result<Acl> {
         let acl = match (self.canned, self.document, self.has_grants()) {
             (None, None, false) => {
                 return Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants"));
             }
-            (Some(name), None, false) => Acl::canned(name, owner).ok_or_else(|| match name {
-                "aws-exec-read" | "log-delivery-write" => {
-                    s3_error!(NotImplemented, "the ACL {name} is not implemented")
-                }
-                _ => s3_error!(InvalidArgument, "unknown canned ACL"),
-            })?,
+            (Some(name), None, false) => {
+                Acl::canned(name, owner, bucket_owner).ok_or_else(|| match name {
+                    "aws-exec-read" | "log-delivery-write" => {
+                        s3_error!(NotImplemented, "the ACL {name} is not implemented")
+                    }
+                    _ => s3_error!(InvalidArgument, "unknown canned ACL"),
+                })?
+            }
             (None, None, true) => Acl(self.of_headers()?),
             (None, Some(document), false) => Acl(of_document(document, owner)?),
             _ => return Err(s3_error!(InvalidRequest, "give either an ACL name or a list of grants")),
@@ -295,7 +305,12 @@ impl RequestedAcl<'_> {
     }
 
     /// Stores the list among attributes, if the request gives one and a bucket permits it.
-    pub fn store(&self, attributes: &mut Attributes, bucket: &Attributes, owner: &str) -> S3Result<()> {
+    pub fn store(
+        &self,
+        attributes: &mut Attributes,
+        bucket: (&Attributes, &str),
+        owner: &str,
+    ) -> S3Result<()> {
         if self.is_given() { self.parse(bucket, owner)?.store(attributes, owner) } else { Ok(()) }
     }
 }
@@ -346,12 +361,12 @@ impl Gateway {
         Ok(())
     }
 
-    /// Returns the list of a request, after all checks.
-    async fn checked_acl(&self, requested: RequestedAcl<'_>, bucket: &Bucket) -> S3Result<Acl> {
-        let acl = requested.parse(&bucket.attributes, &bucket.owner)?;
+    /// Returns the list of a request for something of `owner`, after all checks.
+    async fn checked_acl(&self, requested: RequestedAcl<'_>, bucket: &Bucket, owner: &str) -> S3Result<Acl> {
+        let acl = requested.parse((&bucket.attributes, &bucket.owner), owner)?;
         let mut attributes = Attributes::new();
-        acl.store(&mut attributes, &bucket.owner)?;
-        self.check_receivers(&attributes, &bucket.owner).await?;
+        acl.store(&mut attributes, owner)?;
+        self.check_receivers(&attributes, owner).await?;
         Ok(acl)
     }
 
@@ -376,10 +391,10 @@ impl Gateway {
         let document = input.access_control_policy.as_ref();
         let requested =
             RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
-        self.checked_acl(requested, &access.bucket).await?;
+        self.checked_acl(requested, &access.bucket, &access.bucket.owner).await?;
         // Another request may change the settings of the bucket meanwhile.
         let change = |bucket: &mut Bucket| {
-            let acl = requested.parse(&bucket.attributes, &bucket.owner)?;
+            let acl = requested.parse((&bucket.attributes, &bucket.owner), &bucket.owner)?;
             acl.store(&mut bucket.attributes, &bucket.owner)
         };
         self.change_bucket(access.bucket, change).await?;
@@ -394,9 +409,9 @@ impl Gateway {
         let on = On::object(&input.key, input.version_id.as_ref());
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let object = self.find_visible(&access, &input.key, input.version_id.as_deref()).await?;
-        let grants = Some(Acl::of(&object.attributes, &access.bucket.owner).grants());
-        let owner = Some(owner(&access.bucket.owner));
-        Ok(GetObjectAclOutput { grants, owner, request_charged: None })
+        let owned_by = object_owner(&access.bucket, &object.attributes);
+        let grants = Some(Acl::of(&object.attributes, owned_by).grants());
+        Ok(GetObjectAclOutput { grants, owner: Some(owner(owned_by)), request_charged: None })
     }
 
     pub(super) async fn set_object_acl(
@@ -409,9 +424,16 @@ impl Gateway {
         let document = input.access_control_policy.as_ref();
         let requested =
             RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };
-        let acl = self.checked_acl(requested, &access.bucket).await?;
         let version = input.version_id.as_deref();
-        let change = |object: &mut Object| acl.store(&mut object.attributes, &access.bucket.owner);
+        let object = self.find_visible(&access, &input.key, version).await?;
+        let owner = object_owner(&access.bucket, &object.attributes);
+        let acl = self.checked_acl(requested, &access.bucket, owner).await?;
+        let change = |object: &mut Object| {
+            if object_owner(&access.bucket, &object.attributes) != owner {
+                return Err(s3_error!(OperationAborted));
+            }
+            acl.store(&mut object.attributes, owner)
+        };
         self.change_object(&access, &input.key, version, false, change).await?;
         Ok(PutObjectAclOutput::default())
     }

@@ -8,6 +8,7 @@ use super::access_log::Notes;
 use super::acl::{self, Acl};
 use super::encryption::SealedBy;
 use super::metrics::Metrics;
+use super::public_access::{is_of_writer, object_owner};
 use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
 use super::tags::Pairs;
@@ -410,7 +411,20 @@ pub(super) struct Authorized {
     pub bucket: Bucket,
     pub sender: Sender,
     policy: Option<Arc<Document>>,
+    /// The account that owned the object when the caller was authorized, if the decision depended
+    /// on it.
+    object_owner: Option<String>,
 }
+
+/// The actions on an object that depend on the owner of its bucket, and not on that of the object.
+const OF_BUCKET_OWNER: [&str; 6] = [
+    "s3:DeleteObject",
+    "s3:DeleteObjectVersion",
+    "s3:BypassGovernanceRetention",
+    "s3:ListMultipartUploadParts",
+    "s3:AbortMultipartUpload",
+    "s3:PutObject",
+];
 
 impl Gateway {
     /// Returns the bucket of a request if the caller may use it as the operation does.
@@ -421,8 +435,8 @@ impl Gateway {
         expected_owner: &Option<String>,
         on: On<'_>,
     ) -> S3Result<Authorized> {
-        let access = self.open(request, name, expected_owner).await?;
-        self.require(request, &access, access.action(on), on).await?;
+        let mut access = self.open(request, name, expected_owner).await?;
+        access.object_owner = self.check(request, &access, access.action(on), on).await?;
         Ok(access)
     }
 
@@ -439,7 +453,7 @@ impl Gateway {
             return Err(s3_error!(AccessDenied));
         }
         request_payment::check(&bucket, &sender.caller, &request.headers, &request.uri)?;
-        Ok(Authorized { policy: self.policy_of(&bucket)?, bucket, sender })
+        Ok(Authorized { policy: self.policy_of(&bucket)?, bucket, sender, object_owner: None })
     }
 
     /// The policy of a bucket.
@@ -460,6 +474,18 @@ impl Gateway {
         action: &str,
         on: On<'_>,
     ) -> S3Result<()> {
+        self.check(request, access, action, on).await.map(drop)
+    }
+
+    /// Does what [`require`](Gateway::require) does, and returns the account that owns the object,
+    /// if the decision depends on it.
+    async fn check<T>(
+        &self,
+        request: &S3Request<T>,
+        access: &Authorized,
+        action: &str,
+        on: On<'_>,
+    ) -> S3Result<Option<String>> {
         let mut object = None;
         if let On::Object { key, version, .. } = on
             && access.needs_object(action)
@@ -474,7 +500,10 @@ impl Gateway {
             Decision::Allowed if is_view(&access.bucket) && !is_of_views(action) => {
                 Err(s3_error!(AccessDenied, "the bucket is a read-only view of a pool"))
             }
-            Decision::Allowed => Ok(()),
+            Decision::Allowed => {
+                let depends = matches!(on, On::Object { .. }) && access.depends_on_owner(action);
+                Ok(depends.then(|| access.owner_of(object.as_ref()).to_owned()))
+            }
             Decision::NotAllowed | Decision::Denied => Err(s3_error!(AccessDenied)),
         }
     }
@@ -561,6 +590,10 @@ impl Authorized {
                 (facts.version, facts.new_tags, facts.new_lock) = (version, new_tags, new_lock);
             }
         }
+        let owner = match on {
+            On::Object { .. } if self.depends_on_owner(action) => self.owner_of(object),
+            _ => self.bucket.owner.as_str(),
+        };
         let resource = on.resource(&self.bucket.name);
         let block = public_access::block_of(&self.bucket.attributes);
         let acl = match acl::needed(action, matches!(on, On::New { .. } | On::Part { .. })) {
@@ -569,21 +602,26 @@ impl Authorized {
                 Some((Acl::of(&self.bucket.attributes, &self.bucket.owner), right))
             }
             Some((acl::Of::Object, right)) => {
-                object.map(|object| (Acl::of(&object.attributes, &self.bucket.owner), right))
+                object.map(|object| (Acl::of(&object.attributes, self.owner_of(Some(object))), right))
             }
         };
         let ignores_public = block.ignore_public_acls.unwrap_or(false);
         let acl_allows = !public_access::is_owner_enforced(&self.bucket.attributes)
             && acl.is_some_and(|(acl, right)| acl.allows(caller, right, ignores_public));
         let question = Request { caller, action, resource: &resource, facts: &facts };
-        let rules = Rules {
-            owner: &self.bucket.owner,
+        let mut rules = Rules {
+            owner,
             bucket_policy: self.policy.as_deref(),
             restricts_public_policy: block.restrict_public_buckets.unwrap_or(false),
             acl_allows,
             rights: &self.sender.rights,
         };
-        let decision = decide(&question, &rules);
+        let mut decision = decide(&question, &rules);
+        if decision == Decision::Allowed && owner != self.bucket.owner {
+            // The policy of a bucket allows nothing on the objects of other accounts.
+            rules.bucket_policy = None;
+            decision = decide(&question, &rules);
+        }
         if acl_allows
             && decision == Decision::Allowed
             && decide(&question, &Rules { acl_allows: false, ..rules }) != Decision::Allowed
@@ -603,6 +641,30 @@ impl Authorized {
         let mut policies = self.policy.as_deref().into_iter().chain(self.sender.rights.documents());
         let is_other = self.sender.caller.account() != Some(self.bucket.owner.as_str());
         let by_acl = is_other && matches!(acl::needed(action, false), Some((acl::Of::Object, _)));
-        by_acl || policies.any(Document::reads_object_tags)
+        by_acl || self.depends_on_owner(action) || policies.any(Document::reads_object_tags)
+    }
+
+    /// Whether the decision about an existing object depends on the account that owns it.
+    fn depends_on_owner(&self, action: &str) -> bool {
+        is_of_writer(&self.bucket.attributes, None) && !OF_BUCKET_OWNER.contains(&action)
+    }
+
+    fn owner_of<'a>(&'a self, object: Option<&'a Object>) -> &'a str {
+        object.map_or(self.bucket.owner.as_str(), |object| object_owner(&self.bucket, &object.attributes))
+    }
+
+    /// The account that will own an object that the caller creates with this canned access control
+    /// list.
+    pub fn owner_of_new(&self, canned: Option<&str>) -> &str {
+        let writer = self.sender.caller.account();
+        writer.filter(|_| is_of_writer(&self.bucket.attributes, canned)).unwrap_or(&self.bucket.owner)
+    }
+
+    /// Refuses an object that got another owner after the caller was authorized.
+    pub fn check_owner(&self, object: &Object) -> S3Result<()> {
+        match &self.object_owner {
+            Some(owner) if *owner != self.owner_of(Some(object)) => Err(s3_error!(OperationAborted)),
+            _ => Ok(()),
+        }
     }
 }

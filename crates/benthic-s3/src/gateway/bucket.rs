@@ -60,7 +60,7 @@ impl Gateway {
             public_access::set_ownership(&mut attributes, &owner, ownership)?;
         }
         let ownership = attributes.clone();
-        acl.store(&mut attributes, &ownership, &owner)?;
+        acl.store(&mut attributes, (&ownership, &owner), &owner)?;
         self.check_receivers(&attributes, &owner).await?;
         if let Some(given) = tags {
             super::tags::set(&mut attributes, &super::tags::pairs(given)?)?;

@@ -358,7 +358,7 @@ async fn transfer(
     }
 }
 
-/// The attributes of a copy. The ACL is not copied.
+/// The attributes of a copy. The ACL and the owner are not copied.
 fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replaces_tags: bool) -> Attributes {
     let tags = given.remove(names::TAGS);
     let mut attributes = if replaces {
@@ -366,8 +366,10 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     } else {
         let mut copied = source.clone();
         copied.remove(names::TAGS);
-        copied.remove(names::ACL);
-        copied.extend(given.remove_entry(names::ACL));
+        for name in [names::ACL, names::OWNER] {
+            copied.remove(name);
+            copied.extend(given.remove_entry(name));
+        }
         copied
     };
     attributes.remove(names::CHECKSUM);

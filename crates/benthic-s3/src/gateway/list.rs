@@ -4,6 +4,7 @@ use super::auth::{Authorized, On};
 use super::checksums::{StoredChecksum, set_checksum};
 use super::multipart::{initiator, upload_id};
 use super::object_headers::class_name;
+use super::public_access::object_owner;
 use super::versions::strong_etag;
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
@@ -357,6 +358,7 @@ impl Gateway {
         }
         let next = listed.last().map(|(number, _)| i32::from(*number));
         let checksum = StoredChecksum::of(&upload.attributes);
+        let owner = object_owner(&access.bucket, &upload.attributes);
         Ok(ListPartsOutput {
             bucket: Some(input.bucket.clone()),
             key: Some(input.key.clone()),
@@ -366,8 +368,8 @@ impl Gateway {
             next_part_number_marker: next.or(Some(marker)),
             max_parts: Some(max),
             is_truncated: Some(more),
-            owner: Some(acl::owner(&access.bucket.owner)),
-            initiator: Some(initiator(&access.bucket.owner)),
+            owner: Some(acl::owner(owner)),
+            initiator: Some(initiator(owner)),
             storage_class: Some(StorageClass::from(class_name(&upload.class))),
             checksum_algorithm: checksum
                 .as_ref()

@@ -92,6 +92,8 @@ pub(crate) mod names {
     pub const PUBLIC_ACCESS_BLOCK: &str = "public-access-block";
     /// The object ownership of a bucket.
     pub const OWNERSHIP: &str = "object-ownership";
+    /// The account that owns an object or an upload, if it is not the owner of the bucket.
+    pub const OWNER: &str = "owner";
     /// The lifecycle rules of a bucket, as JSON.
     pub const LIFECYCLE: &str = crate::lifecycle::ATTRIBUTE;
     /// The notifications of a bucket, as JSON.

@@ -27,13 +27,16 @@ pub(super) struct ObjectHeaders<'a> {
 }
 
 impl ObjectHeaders<'_> {
-    /// Checks the description and converts it to attributes.
+    /// Checks the description of an object of `owner`, and converts it to attributes.
     ///
     /// # Errors
     /// `MetadataTooLarge`, `InvalidTag`, `NotImplemented`; `AccessDenied` if the bucket forbids the
     /// ACL.
-    pub fn attributes(&self, bucket: &Bucket) -> S3Result<Attributes> {
+    pub fn attributes(&self, bucket: &Bucket, owner: &str) -> S3Result<Attributes> {
         let mut attributes = Attributes::new();
+        if owner != bucket.owner {
+            attributes.insert(names::OWNER.to_owned(), Bytes::copy_from_slice(owner.as_bytes()));
+        }
         for (name, value) in self.headers {
             let value = match value {
                 Some(value) if name == names::CONTENT_ENCODING && value.contains(CHUNKED) => {
@@ -57,7 +60,7 @@ impl ObjectHeaders<'_> {
         if let Some(tagging) = self.tagging {
             tags::set(&mut attributes, &tags::parse(tagging)?)?;
         }
-        self.acl.store(&mut attributes, &bucket.attributes, &bucket.owner)?;
+        self.acl.store(&mut attributes, (&bucket.attributes, &bucket.owner), owner)?;
         Ok(attributes)
     }
 }
@@ -123,8 +126,9 @@ impl Gateway {
             }
         }
         self.check_new_lock(&access.bucket, &lock)?;
-        let attributes = headers.attributes(&access.bucket)?;
-        self.check_receivers(&attributes, &access.bucket.owner).await?;
+        let owner = access.owner_of_new(headers.acl.canned);
+        let attributes = headers.attributes(&access.bucket, owner)?;
+        self.check_receivers(&attributes, owner).await?;
         let class = self.storage_class(headers.class).await?;
         Ok(NewObject { access, attributes, lock, class })
     }

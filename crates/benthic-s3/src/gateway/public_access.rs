@@ -1,12 +1,13 @@
 //! PublicAccessBlock and OwnershipControls: settings of a bucket that limit its policy and its
 //! access control lists.
 //!
-//! All objects belong to the owner of the bucket, whoever writes them. So the ownership
-//! `ObjectWriter` does not exist here; `BucketOwnerEnforced` turns access control lists off.
+//! `BucketOwnerEnforced` turns access control lists off. With `ObjectWriter` and
+//! `BucketOwnerPreferred`, a new object belongs to the account that writes it. In all other
+//! buckets, objects belong to the owner of the bucket.
 
 use super::acl::Acl;
 use super::auth::On;
-use super::{Gateway, names, refuse};
+use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
 use bytes::Bytes;
 use s3s::dto::{
@@ -30,6 +31,26 @@ pub(super) fn is_owner_enforced(bucket: &Attributes) -> bool {
     ownership.is_some_and(|ownership| ownership == ObjectOwnership::BUCKET_OWNER_ENFORCED)
 }
 
+/// Whether an object belongs to the account that writes it with this canned access control list,
+/// and not to the owner of the bucket.
+pub(super) fn is_of_writer(bucket: &Attributes, canned: Option<&str>) -> bool {
+    let ownership = bucket.get(names::OWNERSHIP).map(|value| &value[..]).unwrap_or_default();
+    ownership == ObjectOwnership::OBJECT_WRITER.as_bytes()
+        || (ownership == ObjectOwnership::BUCKET_OWNER_PREFERRED.as_bytes()
+            && canned != Some("bucket-owner-full-control"))
+}
+
+/// The account that owns an object or an upload with these attributes.
+pub(super) fn object_owner<'a>(bucket: &'a Bucket, object: &'a Attributes) -> &'a str {
+    match object.get(names::OWNER) {
+        // A damaged name is that of nobody.
+        Some(owner) if is_of_writer(&bucket.attributes, None) => {
+            std::str::from_utf8(owner).unwrap_or_default()
+        }
+        _ => &bucket.owner,
+    }
+}
+
 /// Sets the ownership of a bucket.
 pub(super) fn set_ownership(
     bucket: &mut Attributes,
@@ -37,14 +58,14 @@ pub(super) fn set_ownership(
     ownership: &ObjectOwnership,
 ) -> S3Result<()> {
     let ownership = ownership.as_str();
-    refuse([("the ownership ObjectWriter", ownership == ObjectOwnership::OBJECT_WRITER)])?;
-    if ![ObjectOwnership::BUCKET_OWNER_ENFORCED, ObjectOwnership::BUCKET_OWNER_PREFERRED].contains(&ownership)
-    {
-        return Err(s3_error!(MalformedXML, "unknown object ownership"));
-    }
-    let is_enforced = ownership == ObjectOwnership::BUCKET_OWNER_ENFORCED;
-    if is_enforced && Acl::of(bucket, owner).is_shared(owner) {
-        return Err(s3_error!(InvalidBucketAclWithObjectOwnership));
+    match ownership {
+        ObjectOwnership::BUCKET_OWNER_ENFORCED if Acl::of(bucket, owner).is_shared(owner) => {
+            return Err(s3_error!(InvalidBucketAclWithObjectOwnership));
+        }
+        ObjectOwnership::BUCKET_OWNER_ENFORCED
+        | ObjectOwnership::BUCKET_OWNER_PREFERRED
+        | ObjectOwnership::OBJECT_WRITER => {}
+        _ => return Err(s3_error!(MalformedXML, "unknown object ownership")),
     }
     bucket.insert(names::OWNERSHIP.to_owned(), Bytes::copy_from_slice(ownership.as_bytes()));
     Ok(())

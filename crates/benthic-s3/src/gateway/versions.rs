@@ -41,6 +41,7 @@ impl Gateway {
         let found = self.sal.object(&access.bucket, key, version).await;
         let object = found.map_err(|failure| error::s3_error(failure, subject))?;
         refuse_delete_marker(&object, version.is_some())?;
+        access.check_owner(&object)?;
         Ok(object)
     }
 

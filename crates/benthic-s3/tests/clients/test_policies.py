@@ -249,8 +249,54 @@ def test_the_owner_can_turn_lists_off(s3, bucket, code_of):
     s3.put_object(Bucket=bucket, Key="a", Body=b"", ACL="bucket-owner-full-control")
     s3.delete_bucket_ownership_controls(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key="a", Body=b"", ACL="public-read")
-    writer = {"Bucket": bucket, "OwnershipControls": controls("ObjectWriter")}
-    assert code_of(s3.put_bucket_ownership_controls, **writer) == ("NotImplemented", 501)
+    assert code_of(s3.put_bucket_ownership_controls, Bucket=bucket, OwnershipControls=controls("None")) == ("MalformedXML", 400)
+
+
+def test_objects_can_belong_to_their_writers(gateway, s3, bucket, other, code_of):
+    eve, account = other
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:*", ["", "/*"])))
+    own = lambda ownership: s3.put_bucket_ownership_controls(
+        Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": ownership}]}
+    )
+    owner = lambda client, key: client.get_object_acl(Bucket=bucket, Key=key)["Owner"]["ID"]
+    denied = ("AccessDenied", 403)
+    eve.put_object(Bucket=bucket, Key="before", Body=b"1")
+    own("ObjectWriter")
+    eve.put_object(Bucket=bucket, Key="a", Body=b"1", Tagging="a=b")
+    assert owner(eve, "a") == account and owner(eve, "before") == "main"
+    # Nothing that the owner of the bucket allows counts, except to delete.
+    for call in [s3.get_object, s3.get_object_acl, s3.get_object_tagging, s3.head_object]:
+        assert code_of(call, Bucket=bucket, Key="a")[1] == 403, call
+    assert code_of(s3.put_object_acl, Bucket=bucket, Key="a", ACL="public-read") == denied
+    assert code_of(s3.copy_object, Bucket=bucket, Key="copy", CopySource=f"{bucket}/a") == denied
+    assert fetch(gateway, "GET", f"/{bucket}/a")[0] == 403
+    deny = statement(bucket, "s3:GetObject", "/a", effect="Deny")
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:*", ["", "/*"]), deny))
+    assert code_of(eve.get_object, Bucket=bucket, Key="a") == denied
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:*", ["", "/*"])))
+
+    eve.put_object_acl(Bucket=bucket, Key="a", ACL="bucket-owner-read")
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
+    assert code_of(s3.get_object_acl, Bucket=bucket, Key="a") == denied
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource=f"{bucket}/a", TaggingDirective="REPLACE")
+    assert owner(s3, "copy") == "main"
+    upload = eve.create_multipart_upload(Bucket=bucket, Key="large", ACL="bucket-owner-full-control")["UploadId"]
+    part = eve.upload_part(Bucket=bucket, Key="large", UploadId=upload, PartNumber=1, Body=b"1")
+    assert eve.list_parts(Bucket=bucket, Key="large", UploadId=upload)["Owner"]["ID"] == account
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    eve.complete_multipart_upload(Bucket=bucket, Key="large", UploadId=upload, MultipartUpload=parts)
+    assert owner(s3, "large") == account
+    s3.delete_object(Bucket=bucket, Key="large")
+
+    own("BucketOwnerPreferred")
+    eve.put_object(Bucket=bucket, Key="b", Body=b"1", ACL="private")
+    eve.put_object(Bucket=bucket, Key="c", Body=b"1", ACL="bucket-owner-full-control")
+    assert owner(eve, "b") == account and owner(s3, "c") == "main"
+    s3.put_object(Bucket=bucket, Key="b", Body=b"2")
+    assert owner(s3, "b") == "main"
+    # Without these settings, all objects belong to the owner of the bucket.
+    own("BucketOwnerEnforced")
+    assert owner(s3, "a") == "main" and s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
 
 
 def test_policies_limit_a_user(gateway, s3, bucket, member, code_of):
