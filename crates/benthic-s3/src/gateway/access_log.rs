@@ -153,6 +153,8 @@ impl Notes {
 
 /// A request, as a line needs it.
 pub(super) struct Visit {
+    /// The id of the request.
+    id: String,
     method: Method,
     uri: Uri,
     version: Version,
@@ -186,7 +188,12 @@ impl Visit {
         }
         let notes = Notes::default();
         request.extensions_mut().insert(notes.clone());
+        let mut id = [0; 8];
+        if let Err(error) = environment.random.fill(&mut id) {
+            tracing::warn!(%error, "a request has no id of its own");
+        }
         Visit {
+            id: format!("{:016X}", u64::from_be_bytes(id)),
             method: request.method().clone(),
             uri: request.uri().clone(),
             version: request.version(),
@@ -197,6 +204,22 @@ impl Visit {
             begun_ms: environment.clock.monotonic_ms(),
             notes,
         }
+    }
+
+    /// Adds the id of the request to the headers of its answer, and to the document of an error.
+    pub fn add_id(&self, mut answer: Response<Body>) -> Response<Body> {
+        if let Ok(id) = HeaderValue::from_str(&self.id) {
+            answer.headers_mut().insert("x-amz-request-id", id);
+        }
+        let is_error = answer.status().is_client_error() || answer.status().is_server_error();
+        let document = answer.body().bytes().filter(|_| is_error);
+        let text = document.and_then(|document| String::from_utf8(document.into()).ok());
+        if let Some((start, "")) = text.as_ref().and_then(|text| text.split_once("</Error>")) {
+            let text = format!("{start}<RequestId>{}</RequestId></Error>", self.id);
+            answer.headers_mut().remove(CONTENT_LENGTH);
+            *answer.body_mut() = Body::from(text);
+        }
+        answer
     }
 
     pub fn host(&self) -> &str {
@@ -440,7 +463,7 @@ impl PendingLine {
         field(Some(&time(visit.begun_unix_ms)));
         field(address.as_deref());
         field(noted.requester.as_deref());
-        field(self.logs.request_id().as_deref());
+        field(Some(&visit.id));
         field(Some(operation));
         field(key.as_deref().map(|key| cut(key, URI_BYTES_MAX)));
         field(Some(&format!("\"{} {} {:?}\"", visit.method, escape_controls(uri), visit.version)));

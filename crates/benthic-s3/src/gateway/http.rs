@@ -307,7 +307,7 @@ impl Server {
         let site = self.websites.as_ref().and_then(|websites| websites.bucket(host_of(&request)));
         let visit = Visit::begin(&mut request, site.is_some(), &self.environment);
         let gauge_guard = GaugeGuard::new(&self.metrics.in_flight);
-        let answered = self.route(request).await;
+        let answered = self.route(request).await.map(|answer| visit.add_id(answer));
         drop(gauge_guard);
         let took = self.environment.clock.monotonic_ms().saturating_sub(begun_ms);
         let status = answered.as_ref().map_or(500, |answer| answer.status().as_u16());

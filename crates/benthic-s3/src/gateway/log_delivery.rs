@@ -96,8 +96,8 @@ impl AccessLogs {
         }
     }
 
-    /// An id for a line.
-    pub fn request_id(&self) -> Option<String> {
+    /// An id for a log object.
+    pub fn object_id(&self) -> Option<String> {
         let mut id = [0; 8];
         self.environment.random.fill(&mut id).ok()?;
         Some(format!("{:016X}", u64::from_be_bytes(id)))
@@ -290,7 +290,7 @@ impl Gateway {
         if bucket.owner != group.owner || is_view(&bucket) {
             return Err(refused("the target of an access log belongs to another account, or is a view"));
         }
-        let unique = self.logs.request_id().unwrap_or_default();
+        let unique = self.logs.object_id().unwrap_or_default();
         let unix_ms = group.day_ms.unwrap_or_else(|| self.environment.unix_ms());
         let key = key((&group.target, &group.owner, &group.source), &self.region, unix_ms, &unique);
         if !self.policy_allows_log((&group.source, &group.owner), &bucket, &key)? {

@@ -217,3 +217,14 @@ def test_options_from_a_file(tmp_path, certificate):
         missing = gateway.command(["s3", "serve", "--config", str(tmp_path / "missing.toml")])
         done = subprocess.run(missing, capture_output=True, text=True, timeout=60)
         assert done.returncode == 2 and "missing.toml" in done.stderr
+
+
+def test_every_answer_has_the_id_of_its_request(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"data")
+    ids = [s3.head_object(Bucket=bucket, Key="a")["ResponseMetadata"]["RequestId"] for _ in range(2)]
+    with pytest.raises(s3.exceptions.NoSuchKey) as failed:
+        s3.get_object(Bucket=bucket, Key="b")
+    answer = failed.value.response
+    ids.append(answer["ResponseMetadata"]["HTTPHeaders"]["x-amz-request-id"])
+    assert answer["ResponseMetadata"]["RequestId"] == ids[-1]
+    assert len(set(ids)) == 3 and all(len(id) == 16 for id in ids)

@@ -8,7 +8,7 @@ import time
 import uuid
 
 import pytest
-from gateway import running
+from gateway import LONG, running
 from test_upstream import metric
 
 FIELDS = """owner bucket time address requester request operation key uri status error sent size total turnaround referer agent version
@@ -73,7 +73,7 @@ def test_requests_become_lines(logging_gateway):
     enable(s3, "source", "logs")
     enabled = {"TargetBucket": "logs", "TargetPrefix": "log/", "TargetObjectKeyFormat": {"SimplePrefix": {}}}
     assert s3.get_bucket_logging(Bucket="source")["LoggingEnabled"] == enabled
-    s3.put_object(Bucket="source", Key="a b/\u00e9", Body=b"12345")
+    written = s3.put_object(Bucket="source", Key="a b/\u00e9", Body=b"12345")
     s3.get_object(Bucket="source", Key="a b/\u00e9", Range="bytes=1-2")["Body"].read()
     with pytest.raises(s3.exceptions.NoSuchKey):
         s3.get_object(Bucket="source", Key="missing")
@@ -97,7 +97,9 @@ def test_requests_become_lines(logging_gateway):
     assert {"REST.COPY.OBJECT", "REST.COPY.OBJECT_GET", "REST.GET.BUCKET", "REST.POST.MULTI_OBJECT_DELETE"} <= set(by_operation)
     batch = [(line["key"], line["status"]) for line in found if line["operation"] == "BATCH.DELETE.OBJECT"]
     assert sorted(batch) == [("copy", "204"), ("other", "204")]
-    assert len({line["request"] for line in found}) == len(found)
+    # The deletions and the read of the copy have the ids of their requests.
+    assert len({line["request"] for line in found}) == len(found) - 3
+    assert put["request"] == written["ResponseMetadata"]["RequestId"]
     # Reading the log and writing it makes no lines, and a stop writes the rest.
     count = len(lines(s3, "logs"))
     s3.put_object(Bucket="source", Key="late", Body=b"")
@@ -210,6 +212,17 @@ def test_one_of_many_appends_wins(s3, bucket):
         list(pool.map(append, parts))
     data = s3.get_object(Bucket=bucket, Key="log")["Body"].read()
     assert sorted(re.findall(rb"<\d>", data)) == parts and len(data) == 24
+
+
+@pytest.mark.skipif(not LONG, reason="`make test-long` runs it")
+def test_an_object_has_at_most_10000_pieces(s3, bucket, code_of):
+    piece = lambda number: f"piece {number:05}\n".encode()
+    for number in range(10_000):
+        s3.put_object(Bucket=bucket, Key="log", Body=piece(number), WriteOffsetBytes=12 * number)
+    assert code_of(s3.put_object, Bucket=bucket, Key="log", Body=b"x", WriteOffsetBytes=120_000) == ("TooManyParts", 400)
+    # boto3 verifies the checksum of the whole.
+    got = s3.get_object(Bucket=bucket, Key="log", ChecksumMode="ENABLED")
+    assert got["Body"].read() == b"".join(map(piece, range(10_000))) and got["ETag"].endswith('-10000"')
 
 
 def test_appending_to_encrypted_objects_and_with_versions(s3, bucket, code_of):
