@@ -107,7 +107,9 @@ impl CorsRequest {
         let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
         let origin = text(ORIGIN)?;
         if method != hyper::Method::OPTIONS {
-            return Some(CorsRequest { origin, method: method.to_string(), headers: Vec::new() });
+            // As on AWS, which looks at the method of the preflight in other requests, too.
+            let method = text(ACCESS_CONTROL_REQUEST_METHOD).unwrap_or_else(|| method.to_string());
+            return Some(CorsRequest { origin, method, headers: Vec::new() });
         }
         let headers = text(ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
         let headers = headers.split(',').map(|header| header.trim().to_ascii_lowercase());
