@@ -4,7 +4,7 @@
 //! A key of the gateway gives access to the buckets of its account. It gives no access to
 //! other servers, until the operator grants the account to read all pools, or some.
 
-use crate::identity::{Caller, Identities};
+use crate::identity::{Caller, Identities, user_name};
 use benthic_core::names::check_pool_name;
 use benthic_core::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -69,7 +69,7 @@ impl Access {
         let Ok(key) = self.identities.look_up_key(access_key, None).await? else { return Ok(None) };
         let Caller::User { account, user } = key.caller else { return Ok(None) };
         let is_limited = key.policies.is_limited();
-        Ok(Some(Login { user: format!("{account}/{user}"), secret: key.secret, account, is_limited }))
+        Ok(Some(Login { user: user_name(&account, &user), secret: key.secret, account, is_limited }))
     }
 
     /// The grant of a user whose secret was checked.

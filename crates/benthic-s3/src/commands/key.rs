@@ -1,10 +1,10 @@
 //! `benthic s3 key`.
 
-use super::{GatewayPools, account_and_user, time};
+use super::{GatewayPools, time};
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
-use benthic_s3::identity::{Caller, Key};
+use benthic_s3::identity::{Caller, Key, ROOT_USER, user_name};
 use clap::Subcommand;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
@@ -19,9 +19,12 @@ pub const EXAMPLES: &str = "Examples:\n  benthic s3 key create lab/ada\n  benthi
 #[derive(Subcommand)]
 pub enum KeyCommand {
     /// Create a key and show its secret, which cannot be shown again
-    #[command(after_help = "Example:\n  benthic s3 key create lab/ada")]
+    #[command(
+        after_help = "A key of the account itself has all rights of the account, and no policy limits it.\n\n\
+        Examples:\n  benthic s3 key create lab/ada\n  benthic s3 key create lab"
+    )]
     Create {
-        /// ACCOUNT/USER
+        /// ACCOUNT/USER, or ACCOUNT for a key of the account itself
         user: String,
     },
     /// List keys, without their secrets
@@ -75,7 +78,15 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
     };
     match command {
         KeyCommand::Create { user } => {
-            let (account, name) = account_and_user(&user)?;
+            let (account, name) = match user.split_once('/') {
+                None => (user.as_str(), ROOT_USER),
+                Some((_, "")) => {
+                    let message =
+                        "the name of the user is missing; for a key of the account itself, omit the slash";
+                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", &user).into());
+                }
+                Some(parts) => parts,
+            };
             let created = identities.create_key(account, name).await?;
             let text = format!(
                 "access key  {}\nsecret key  {}\nThe secret cannot be shown again.",
@@ -118,7 +129,7 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
             let is_limited = known.policies.is_limited();
             let rights = if is_limited { ", whose rights policies limit" } else { "" };
             out.result(
-                format_args!("key {key} belongs to {account}/{user}{rights}"),
+                format_args!("key {key} belongs to {}{rights}", user_name(&account, &user)),
                 || json!({ "access_key": key, "account": account, "user": user, "limited": is_limited }),
             )
         }
@@ -148,7 +159,7 @@ fn read_secret() -> Result<String> {
 
 fn line(access_key: &str, key: &Key) -> String {
     let suspended = if key.suspended { "  suspended" } else { "" };
-    format!("{access_key}  {}/{}  {}{suspended}", key.account, key.user, time(key.created_ms))
+    format!("{access_key}  {}  {}{suspended}", user_name(&key.account, &key.user), time(key.created_ms))
 }
 
 fn fields(access_key: &str, key: &Key) -> Value {

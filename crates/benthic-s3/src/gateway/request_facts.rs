@@ -5,7 +5,7 @@ use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
 use super::{exec, post_form, tags, timestamp};
-use crate::identity::{Caller, Federated};
+use crate::identity::{Caller, Federated, ROOT_USER};
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
 use crate::sal::{Lock, Object};
@@ -196,6 +196,7 @@ fn caller_value(
             _ => caller.arn(path)?,
         },
         "aws:principaltype" => match caller {
+            Caller::User { user, .. } if user == ROOT_USER => "Account".to_owned(),
             Caller::User { .. } => "User".to_owned(),
             Caller::Session { .. } => "AssumedRole".to_owned(),
             Caller::Anonymous => "Anonymous".to_owned(),
@@ -204,8 +205,12 @@ fn caller_value(
         "aws:principalisawsservice" => matches!(caller, Caller::Service(_)).to_string(),
         "aws:userid" => caller.id()?,
         "aws:username" => match caller {
-            Caller::User { user, .. } => user.clone(),
-            Caller::Session { .. } | Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => {
+            Caller::User { user, .. } if user != ROOT_USER => user.clone(),
+            Caller::User { .. }
+            | Caller::Session { .. }
+            | Caller::WebIdentity { .. }
+            | Caller::Anonymous
+            | Caller::Service(_) => {
                 return None;
             }
         },

@@ -10,6 +10,7 @@ mod event_targets;
 mod kms;
 mod managed;
 mod oidc_providers;
+mod root;
 mod sessions;
 mod start;
 
@@ -19,6 +20,7 @@ pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use oidc_providers::{OidcProvider, issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
+pub use root::{ROOT_USER, user_name};
 pub use sessions::{Federated, Holder, Refusal, TemporaryKey, is_temporary};
 pub use start::{Started, add_first_key, first_key_text};
 
@@ -137,11 +139,13 @@ pub struct RoleSettings {
 impl Identity {
     /// A user, group or role that may do nothing, with this path.
     pub fn with_path(path: &str) -> Identity {
-        Identity {
-            policies: Some(Policies::new()),
-            path: Some(path.to_owned()).filter(|path| path != "/"),
-            ..Identity::default()
-        }
+        let mut identity = Identity { policies: Some(Policies::new()), ..Identity::default() };
+        identity.set_path(path);
+        identity
+    }
+
+    pub fn set_path(&mut self, path: &str) {
+        self.path = Some(path.to_owned()).filter(|path| path != "/");
     }
 
     pub fn path(&self) -> &str {
@@ -225,6 +229,9 @@ impl Caller {
     /// The name of the caller in answers. The path is that of the user.
     pub fn arn(&self, path: &str) -> Option<String> {
         match self {
+            Caller::User { account, user } if user == ROOT_USER => {
+                Some(format!("arn:aws:iam::{account}:root"))
+            }
             Caller::User { account, user } => Some(format!("arn:aws:iam::{account}:user{path}{user}")),
             Caller::Session { account, role, session } => {
                 Some(format!("arn:aws:sts::{account}:assumed-role/{role}/{session}"))
@@ -236,7 +243,7 @@ impl Caller {
     /// The id of the caller: the account and the name. That of a session also has the session's.
     pub fn id(&self) -> Option<String> {
         match self {
-            Caller::User { account, user } => Some(format!("{account}/{user}")),
+            Caller::User { account, user } => Some(user_name(account, user)),
             Caller::Session { account, role, session } => Some(format!("{account}/{role}:{session}")),
             Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
         }
@@ -326,12 +333,14 @@ impl Identities {
         self.swap(&changes, |error| busy(error).with("name", name)).await
     }
 
-    /// Creates a key of a user. This is the only call that returns its secret.
+    /// Creates a key of a user, or of the [account itself](ROOT_USER). This is the only call that
+    /// returns its secret.
     ///
     /// # Errors
     /// `NotFound`, `Unavailable` if there are no random numbers.
     pub async fn create_key(&self, account: &str, user: &str) -> Result<NewKey> {
-        let found = self.user(account, user).await?;
+        // Part of the same swap, so that the holder cannot be removed meanwhile.
+        let holder = self.unchanged(account, user).await?;
         let access_key = self.draw("BN", ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         let secret = self.draw("", SECRET_LEN, letters)?;
@@ -343,10 +352,7 @@ impl Identities {
             suspended: false,
             sealed: self.sealer()?.seal(&access_key, &secret)?,
         };
-        let changes = [
-            change(RecordKind::User, &full_name(account, user), Some(&found), Some(&found))?,
-            change(RecordKind::Key, &access_key, None, Some(&key))?,
-        ];
+        let changes = [holder, change(RecordKind::Key, &access_key, None, Some(&key))?];
         self.swap(&changes, |error| busy(error).with("access_key", &access_key)).await?;
         Ok(NewKey { access_key, secret })
     }
@@ -419,8 +425,8 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, groups, roles, policies, buckets, KMS keys, targets of
-    /// events and identity providers.
+    /// Removes an account that has no users, keys, groups, roles, policies, buckets, KMS keys,
+    /// targets of events and identity providers.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -444,6 +450,9 @@ impl Identities {
         }
         if !self.sal.list_buckets(name, None, 1).await?.0.is_empty() {
             return in_use("buckets");
+        }
+        if self.keys().await?.iter().any(|(_, key)| key.account == name) {
+            return in_use("keys");
         }
         if self.kms_keys().await?.iter().any(|(_, key)| key.account == name) {
             return in_use("KMS keys");
@@ -631,8 +640,10 @@ impl Identities {
 
     async fn read_usable_key(&self, access_key: &str) -> Result<Lookup> {
         let key = self.key(access_key).await?;
-        let (account, user) =
-            futures::try_join!(self.account(&key.account), self.user(&key.account, &key.user))?;
+        let (account, user) = futures::try_join!(
+            self.account(&key.account),
+            self.actor(IdentityKind::User, &key.account, &key.user)
+        )?;
         if key.suspended || account.suspended {
             return Ok(Err(Refusal::UnknownKey));
         }

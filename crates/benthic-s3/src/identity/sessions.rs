@@ -168,7 +168,7 @@ impl Identities {
     pub(super) async fn read_session(&self, access_key: &str, claims: &Claims) -> Result<Lookup> {
         let (kind, name) = claims.holder.kind_and_name();
         let (account, found) =
-            futures::try_join!(self.account(&claims.account), self.identity(kind, &claims.account, name))?;
+            futures::try_join!(self.account(&claims.account), self.actor(kind, &claims.account, name))?;
         if let Holder::User { access_key, .. } = &claims.holder
             && self.key(access_key).await?.suspended
         {

@@ -8,6 +8,7 @@ use crate::identity::{Caller, parse_oidc_provider_arn};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -319,6 +320,12 @@ impl RawDocument {
             let has = if has_principals { "needs a Principal" } else { "must not have a Principal" };
             return Err(format!("statement {} {has}", index + 1));
         }
+        // As on AWS, where the policies of buckets may repeat an id.
+        let mut ids = HashSet::new();
+        let mut all = raw.statements.0.iter().filter_map(|Object(raw)| raw.sid.as_ref());
+        if !has_principals && let Some(id) = all.find(|id| !ids.insert(*id)) {
+            return Err(format!("the statement id '{id}' appears twice"));
+        }
         Ok(raw)
     }
 
@@ -346,8 +353,7 @@ impl RawDocument {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 struct RawStatement {
-    #[serde(rename = "Sid")]
-    _sid: Option<String>,
+    sid: Option<String>,
     effect: Effect,
     principal: Option<RawPrincipals>,
     not_principal: Option<RawPrincipals>,

@@ -10,13 +10,14 @@ import raw
 from test_policies import KEY_CACHE_S, policy, statement
 
 
-def client(gateway, service, access_key=None, secret_key=None):
+def client(gateway, service, access_key=None, secret_key=None, token=None):
     return boto3.client(
         service,
         endpoint_url=gateway.url,
         region_name="us-east-1",
         aws_access_key_id=access_key or gateway.access_key,
         aws_secret_access_key=secret_key or gateway.secret_key,
+        aws_session_token=token,
         config=botocore.config.Config(retries={"total_max_attempts": 1, "mode": "standard"}),
     )
 
@@ -164,3 +165,58 @@ def test_forged_requests_are_refused(gateway, iam, code_of):
     assert raw.send(gateway, "POST", "/", b"Action=GetUser&Version=2010-05-08", headers)[0] == 200
     headers = {name: value for name, value in headers.items() if name.lower() != "x-amz-content-sha256"}
     assert raw.send(gateway, "POST", "/", b"Action=ListUsers&Version=2010-05-08", headers)[0] == 403
+
+
+def test_an_account_has_keys_of_its_own(gateway, code_of):
+    account = "own-keys"
+    gateway.run("account", "create", account)
+    key = gateway.run("key", "create", account)[0]
+    assert (key["account"], key["user"]) == (account, "")
+    iam, sts = (client(gateway, service, key["access_key"], key["secret_key"]) for service in ("iam", "sts"))
+    arn = f"arn:aws:iam::{account}:root"
+    user = iam.get_user()["User"]
+    assert (user["Arn"], user["UserId"]) == (arn, account)
+    identity = sts.get_caller_identity()
+    assert (identity["Arn"], identity["UserId"], identity["Account"]) == (arn, account, account)
+    # It has all rights of the account.
+    s3 = gateway.client(key["access_key"], key["secret_key"])
+    s3.create_bucket(Bucket="of-an-account")
+    trusted = policy({"Effect": "Allow", "Principal": {"AWS": arn}, "Action": "sts:AssumeRole"})
+    role = iam.create_role(RoleName="role", AssumeRolePolicyDocument=trusted)["Role"]["Arn"]
+    # As on AWS, it cannot assume a role.
+    assert code_of(sts.assume_role, RoleArn=role, RoleSessionName="dive") == ("AccessDenied", 403)
+    temporary = sts.get_session_token()["Credentials"]
+    session = client(gateway, "sts", temporary["AccessKeyId"], temporary["SecretAccessKey"], temporary["SessionToken"])
+    assert session.get_caller_identity()["Arn"] == arn
+
+    second = iam.create_access_key()["AccessKey"]["AccessKeyId"]
+    keys = {found["AccessKeyId"] for found in iam.list_access_keys()["AccessKeyMetadata"]}
+    assert keys == {key["access_key"], second}
+    iam.delete_access_key(AccessKeyId=second)
+    iam.delete_role(RoleName="role")
+    s3.delete_bucket(Bucket="of-an-account")
+    refused = gateway.spawn("account", "rm", account)
+    assert refused.wait(60) != 0 and "keys" in refused.stderr.read()
+    gateway.run("key", "rm", key["access_key"])
+    gateway.run("account", "rm", account)
+    wrong = gateway.spawn("key", "create", "main/")
+    assert wrong.wait(60) != 0 and "omit the slash" in wrong.stderr.read()
+
+
+def test_names_of_users_have_no_case_and_paths_change(iam, name, code_of):
+    names = [f"{name}-{end}" for end in ("a", "B", "c")]
+    for user in reversed(names):
+        iam.create_user(UserName=user, Path=f"/{name}/")
+    pages = iam.get_paginator("list_users").paginate(PathPrefix=f"/{name}/", PaginationConfig={"PageSize": 1})
+    assert [user["UserName"] for page in pages for user in page["Users"]] == names
+    # Upper and lower case make no difference.
+    assert code_of(iam.create_user, UserName=names[1].lower()) == ("EntityAlreadyExists", 409)
+    assert iam.get_user(UserName=names[1].lower())["User"]["UserName"] == names[1]
+    iam.update_user(UserName=names[0], NewPath="/other/")
+    assert iam.get_user(UserName=names[0])["User"]["Path"] == "/other/"
+    assert code_of(iam.update_user, UserName=names[0], NewPath="other") == ("ValidationError", 400)
+    twice = {"Sid": "a", "Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    put = {"UserName": names[0], "PolicyName": "twice", "PolicyDocument": policy(twice, twice)}
+    assert code_of(iam.put_user_policy, **put) == ("MalformedPolicyDocument", 400)
+    for user in names:
+        iam.delete_user(UserName=user)

@@ -46,6 +46,7 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("CreateUser", &["UserName", "Path", "PermissionsBoundary"]),
     ("GetUser", &["UserName"]),
     ("ListUsers", &["PathPrefix", "Marker", "MaxItems"]),
+    ("UpdateUser", &["UserName", "NewPath"]),
     ("DeleteUser", &["UserName"]),
     ("PutUserPermissionsBoundary", &["UserName", "PermissionsBoundary"]),
     ("DeleteUserPermissionsBoundary", &["UserName"]),
@@ -265,7 +266,9 @@ impl S3Route for Iam {
                 None => Some(account.clone()),
             };
             (facts.caller, facts.path, facts.federated) = (key.caller, key.path, key.federated);
-            let call = Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            let mut call =
+                Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            call.find_names().await?;
             call.answer(&service, &action, &mut result).await?;
             service
         };
@@ -408,6 +411,25 @@ impl Call<'_> {
         }
     }
 
+    /// Replaces names that differ from existing ones only in upper and lower case: as on AWS, they
+    /// mean the same.
+    async fn find_names(&mut self) -> S3Result<()> {
+        for kind in [IdentityKind::User, IdentityKind::Group, IdentityKind::Role] {
+            let parameter = format!("{}Name", title(kind));
+            let Some(name) = self.form.optional(&parameter) else { continue };
+            match self.identities.identity(kind, &self.account, name).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() != ErrorKind::InvalidArgument => return Err(failure(error)),
+                _ => continue,
+            }
+            let all = self.identities.identities(kind, &self.account).await.map_err(failure)?;
+            if let Some((known, _)) = all.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                self.form.0.insert(parameter, known);
+            }
+        }
+        Ok(())
+    }
+
     fn arn(&self, kind: IdentityKind, path: &str, name: &str) -> String {
         format!("arn:aws:iam::{}:{}{path}{name}", self.account, kind.word())
     }
@@ -515,8 +537,8 @@ impl Call<'_> {
         })
     }
 
-    /// Writes one page of a list, which is sorted by name: the items after `Marker`, at most
-    /// `MaxItems`.
+    /// Writes one page of a list: the items after `Marker`, at most `MaxItems`. As on AWS, the order
+    /// ignores upper and lower case.
     fn write_list<T>(
         &self,
         text: &mut String,
@@ -526,7 +548,10 @@ impl Call<'_> {
     ) -> S3Result<()> {
         let items_max = self.form.number("MaxItems", 1..=ITEMS_MAX)?.unwrap_or(ITEMS_MAX) as usize;
         let marker = self.form.optional("Marker").unwrap_or_default();
-        let rest: Vec<_> = items.into_iter().filter(|(name, _)| name.as_str() > marker).collect();
+        let place = |name: &str| (name.to_ascii_lowercase(), name.to_owned());
+        let marker = place(marker);
+        let mut rest: Vec<_> = items.into_iter().filter(|(name, _)| place(name) > marker).collect();
+        rest.sort_by_cached_key(|(name, _)| place(name));
         let page = &rest[..rest.len().min(items_max)];
         element(text, name, |text| page.iter().try_for_each(|(name, item)| write(text, name, item)))?;
         let is_truncated = rest.len() > page.len();

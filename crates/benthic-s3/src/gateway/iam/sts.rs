@@ -3,7 +3,8 @@
 use super::policies::check_document;
 use super::{Call, date, element, error, failure, field, invalid, parameters_of};
 use crate::identity::{
-    Caller, Federated, Holder, IdentityKind, TemporaryKey, is_temporary, issuer_name, oidc_provider_arn,
+    Caller, Federated, Holder, IdentityKind, ROOT_USER, TemporaryKey, is_temporary, issuer_name,
+    oidc_provider_arn,
 };
 use crate::policy::{CLAIMS_OF_SESSION, Decision, Document, Request, Rules, decide};
 use crate::web_identity::{Failure, Refusal, Token};
@@ -55,6 +56,10 @@ impl Call<'_> {
     }
 
     async fn assume_role(&self, result: &mut String) -> S3Result<()> {
+        if matches!(&self.facts.caller, Caller::User { user, .. } if user == ROOT_USER) {
+            let message = "an account itself cannot assume a role; use a key of a user";
+            return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
+        }
         let role = self.role_to_assume().await?;
         let request = Request {
             caller: &self.facts.caller,
@@ -207,7 +212,8 @@ impl Call<'_> {
         let lifetime_s = self.form.number("DurationSeconds", LIFETIME_S_MIN..=USER_LIFETIME_S_MAX)?;
         let holder = Holder::User { name: user.clone(), access_key: self.access_key.clone() };
         let lifetime_s = lifetime_s.unwrap_or(USER_LIFETIME_S);
-        let created_ms = self.identities.user(&self.account, user).await.map_err(failure)?.created_ms;
+        let found = self.identities.actor(IdentityKind::User, &self.account, user).await;
+        let created_ms = found.map_err(failure)?.created_ms;
         let policies = (None, Vec::new());
         let key = self.identities.create_session(&self.account, holder, policies, created_ms, lifetime_s);
         write_key(result, &key.map_err(failure)?)

@@ -1,7 +1,7 @@
 //! Users and their keys.
 
-use super::{Call, Target, date, element, failure, field, invalid};
-use crate::identity::{Caller, Identity, IdentityKind, Key};
+use super::{Call, Target, check_path, date, element, failure, field, invalid};
+use crate::identity::{Caller, Identity, IdentityKind, Key, ROOT_USER};
 use benthic_core::{Error, ErrorKind};
 use s3s::S3Result;
 
@@ -25,6 +25,17 @@ impl Call<'_> {
                     self.write_identity(text, kind, (name, user))
                 };
                 self.list(result, (action, "Users"), kind, write).await
+            }
+            "UpdateUser" => {
+                let target = self.target(action, kind).await?;
+                let path = self.form.get("NewPath")?;
+                check_path(path)?;
+                self.allow(action, &self.arn(kind, path, target.name))?;
+                self.change(&target, |user| {
+                    user.set_path(path);
+                    Ok(())
+                })
+                .await
             }
             "DeleteUser" => {
                 let target = self.target(action, kind).await?;
@@ -82,16 +93,34 @@ impl Call<'_> {
     }
 
     fn write_user(&self, text: &mut String, name: &str, user: &Identity) -> S3Result<()> {
-        element(text, "User", |text| self.write_identity(text, IdentityKind::User, (name, user)))
+        element(text, "User", |text| {
+            if name != ROOT_USER {
+                return self.write_identity(text, IdentityKind::User, (name, user));
+            }
+            field(text, "UserId", &self.account);
+            field(text, "Arn", &self.root_arn());
+            field(text, "CreateDate", &date(user.created_ms)?);
+            Ok(())
+        })
+    }
+
+    fn root_arn(&self) -> String {
+        format!("arn:aws:iam::{}:root", self.account)
     }
 
     /// The user that the request names, or else the caller.
     async fn named_user_or_caller(&self, action: &str) -> S3Result<Target<'_>> {
+        let kind = IdentityKind::User;
         let name = match (&self.facts.caller, self.form.optional("UserName")) {
             (Caller::User { user, .. }, None) => user,
             _ => self.form.get("UserName")?,
         };
-        self.target_named(action, IdentityKind::User, name).await
+        if name == ROOT_USER {
+            self.allow(action, &self.root_arn())?;
+            let found = self.identities.actor(kind, &self.account, name).await.map_err(failure)?;
+            return Ok(Target { kind, name, found: Some(found) });
+        }
+        self.target_named(action, kind, name).await
     }
 
     /// A key of the user.
