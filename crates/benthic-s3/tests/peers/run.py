@@ -30,7 +30,8 @@ RESULTS = ROOT / "target" / "s3-tests.txt"
 USERS = ["s3 main", "s3 alt", "s3 tenant", "iam", "iam root", "iam alt root"]
 # Tests of transitions have the mark `fails_on_aws` because of their short days.
 COUNTED = "(not fails_on_aws or lifecycle_transition) and not auth_aws2"
-# These tests run last and one at a time: they change the rights of the user `s3 alt`, and expect that `iam` administers its account.
+# These tests run last and one at a time: they change the rights of the user `s3 alt`, and expect that
+# `iam` administers its account.
 OF_USER_POLICIES = "user_policy and iam_tenant"
 # What tests use that sign with version 2, but do not have its mark.
 SIGNS_WITH_VERSION_2 = re.compile(r"hashlib\.sha1|get_v2_(tenant_)?client")

@@ -537,8 +537,8 @@ impl Call<'_> {
         })
     }
 
-    /// Writes one page of a list: the items after `Marker`, at most `MaxItems`. As on AWS, the order
-    /// ignores upper and lower case.
+    /// Writes one page of a list: the items after `Marker`, at most `MaxItems`. As on AWS, upper
+    /// and lower case do not change the order.
     fn write_list<T>(
         &self,
         text: &mut String,
