@@ -43,6 +43,10 @@ impl Child {
         Ok(Child { input: process.stdin.take(), lines, process })
     }
 
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub fn send(&mut self, line: &str) -> Outcome {
         Ok(writeln!(self.input.as_mut().ok_or("a child has no input")?, "{line}")?)
     }

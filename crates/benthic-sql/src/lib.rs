@@ -54,6 +54,7 @@ pub mod session;
 pub mod syntax;
 pub mod table;
 pub mod travel;
+pub mod unmatched_rows;
 pub mod wasm;
 pub mod work;
 

@@ -8,6 +8,7 @@ use crate::errors::{external, from_datafusion};
 use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
 use crate::record::ScanAccess;
+use crate::unmatched_rows::UnmatchedRows;
 use arrow::array::RecordBatch;
 use benthic_core::{Error, ErrorKind};
 use benthic_fragment::fragment::{live, selection};
@@ -152,7 +153,14 @@ impl FileSource for ObjectSource {
         let has_parts = files
             .any(|file| file.extensions.get_arc::<DataObject>().is_some_and(|object| object.has_parts()));
         let parquet = self.parquet.clone().with_pushdown_filters(has_parts);
-        Ok(Box::new(Named { files: parquet.create_morselizer(store, scan, partition)?.into(), look_up }))
+        let unmatched = self.parquet.filter().and_then(|predicate| {
+            let dropped_rows =
+                MetricBuilder::new(self.parquet.metrics()).counter("unmatched_rows", partition);
+            let schema = self.table_schema().table_schema();
+            UnmatchedRows::of(&predicate, schema, self.parquet.projection(), dropped_rows)
+        });
+        let files = parquet.create_morselizer(store, scan, partition)?.into();
+        Ok(Box::new(Named { files: Files { files, unmatched }, look_up }))
     }
 
     fn table_schema(&self) -> &TableSchema {
@@ -220,11 +228,17 @@ struct Lookup {
     index_use: IndexUse,
 }
 
+#[derive(Clone, Debug)]
+struct Files {
+    files: Arc<dyn Morselizer>,
+    unmatched: Option<UnmatchedRows>,
+}
+
 /// Adds the object to errors. A panic of the Parquet reader, which a damaged file can cause,
 /// becomes an error.
 #[derive(Debug)]
 struct Named {
-    files: Arc<dyn Morselizer>,
+    files: Files,
     look_up: Option<Lookup>,
 }
 
@@ -233,7 +247,7 @@ impl Morselizer for Named {
         let object = file.extensions.get_arc::<DataObject>();
         let object = object.ok_or_else(|| internal_datafusion_err!("a file of the scan is not an object"))?;
         if let Some(look_up) = self.look_up.clone().filter(|look_up| look_up.index_use.is_useful()) {
-            return Ok(Box::new(LookupPlanner { files: Arc::clone(&self.files), file, object, look_up }));
+            return Ok(Box::new(LookupPlanner { files: self.files.clone(), file, object, look_up }));
         }
         plan_file(&self.files, file, object, None)
     }
@@ -241,7 +255,7 @@ impl Morselizer for Named {
 
 /// Plans the scan of an object, or of the rows that an index selected, without the deleted rows.
 fn plan_file(
-    files: &Arc<dyn Morselizer>,
+    files: &Files,
     mut file: PartitionedFile,
     object: Arc<DataObject>,
     selected: Option<Rows>,
@@ -255,13 +269,13 @@ fn plan_file(
         Some(rows) => drop(file.extensions.insert(selection(&rows))),
         None => {}
     }
-    let planner = catch_panic(&object, || files.plan_file(file))?;
-    Ok(Box::new(Planner { planner, object }))
+    let planner = catch_panic(&object, || files.files.plan_file(file))?;
+    Ok(Box::new(Planner { planner, object, unmatched: files.unmatched.clone() }))
 }
 
 #[derive(Debug)]
 struct LookupPlanner {
-    files: Arc<dyn Morselizer>,
+    files: Files,
     file: PartitionedFile,
     object: Arc<DataObject>,
     look_up: Lookup,
@@ -294,26 +308,29 @@ impl MorselPlanner for EmptyPlanner {
 struct Planner {
     planner: Box<dyn MorselPlanner>,
     object: Arc<DataObject>,
+    unmatched: Option<UnmatchedRows>,
 }
 
 impl MorselPlanner for Planner {
     fn plan(self: Box<Self>) -> Result<Option<MorselPlan>> {
-        let Planner { planner, object } = *self;
+        let Planner { planner, object, unmatched } = *self;
         let Some(mut plan) = catch_panic(&object, || planner.plan())? else { return Ok(None) };
         let named = |planner| -> Box<dyn MorselPlanner> {
-            Box::new(Planner { planner, object: Arc::clone(&object) })
+            Box::new(Planner { planner, object: Arc::clone(&object), unmatched: unmatched.clone() })
         };
         let morsels = plan.take_morsels().into_iter().map(|morsel| -> Box<dyn Morsel> {
-            Box::new(NamedMorsel { morsel, object: Arc::clone(&object) })
+            Box::new(NamedMorsel { morsel, object: Arc::clone(&object), unmatched: unmatched.clone() })
         });
         let mut named_plan = MorselPlan::new()
             .with_morsels(morsels.collect())
             .with_planners(plan.take_ready_planners().into_iter().map(named).collect());
         if let Some(pending) = plan.take_pending_planner() {
-            let object = Arc::clone(&object);
+            let (object, unmatched) = (Arc::clone(&object), unmatched.clone());
             named_plan.set_pending_planner(async move {
                 match AssertUnwindSafe(pending).catch_unwind().await {
-                    Ok(Ok(planner)) => Ok(Box::new(Planner { planner, object }) as Box<dyn MorselPlanner>),
+                    Ok(Ok(planner)) => {
+                        Ok(Box::new(Planner { planner, object, unmatched }) as Box<dyn MorselPlanner>)
+                    }
                     Ok(Err(error)) => Err(in_object(&object, &error)),
                     Err(_) => Err(reader_panicked(&object)),
                 }
@@ -327,18 +344,23 @@ impl MorselPlanner for Planner {
 struct NamedMorsel {
     morsel: Box<dyn Morsel>,
     object: Arc<DataObject>,
+    unmatched: Option<UnmatchedRows>,
 }
 
 impl Morsel for NamedMorsel {
     fn into_stream(self: Box<Self>) -> BoxStream<'static, Result<RecordBatch>> {
-        let NamedMorsel { morsel, object } = *self;
+        let NamedMorsel { morsel, object, unmatched } = *self;
         let batches = AssertUnwindSafe(morsel.into_stream()).catch_unwind();
         let named = move |batch: std::thread::Result<Result<RecordBatch>>| match batch {
             Ok(Ok(batch)) => Ok(batch),
             Ok(Err(error)) => Err(in_object(&object, &error)),
             Err(_) => Err(reader_panicked(&object)),
         };
-        batches.map(named).boxed()
+        let batches = batches.map(named).boxed();
+        match unmatched {
+            Some(unmatched) => unmatched.drop_from(batches),
+            None => batches,
+        }
     }
 }
 

@@ -68,6 +68,11 @@ const INFORMATION_SCHEMA: &str = "information_schema";
 const SHOW_TABLES: &str = "SELECT table_schema AS pool, table_name AS \"table\" \
     FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY pool, \"table\"";
 
+/// A join builds one hash table for all partitions up to this size of its smaller side, divided by
+/// the number of partitions.
+const BUILD_ROWS_MAX: usize = 6_000_000;
+const BUILD_BYTES_MAX: usize = 200_000_000;
+
 /// A hint for unknown names: SQL folds unquoted names to lower case.
 const CAPITALS_NEED_QUOTES: &str = "names with capital letters need double quotes";
 
@@ -593,6 +598,17 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
         // tables.
         options.optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
         options.optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
+    }
+    if settings.pushdown == Pushdown::Never {
+        // One hash table for all partitions needs no repartition of the larger side, but one thread
+        // builds it while the others wait.
+        let (rows, bytes) =
+            (BUILD_ROWS_MAX / settings.partitions.max(1), BUILD_BYTES_MAX / settings.partitions.max(1));
+        let optimizer = &mut options.optimizer;
+        optimizer.hash_join_single_partition_threshold_rows =
+            optimizer.hash_join_single_partition_threshold_rows.max(rows);
+        optimizer.hash_join_single_partition_threshold =
+            optimizer.hash_join_single_partition_threshold.max(bytes);
     }
     let mut runtime = RuntimeEnvBuilder::new();
     if let Some(memory) = &settings.memory {

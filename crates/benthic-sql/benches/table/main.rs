@@ -69,6 +69,9 @@ pub struct Args {
     /// Little of the work, to try the benchmark itself
     #[arg(long)]
     quick: bool,
+    /// Runs TPC-H queries of stdin over this store, for a measurement of memory
+    #[arg(long, hide = true)]
+    queries_of: Option<PathBuf>,
     /// What cargo passes
     #[arg(long, hide = true)]
     bench: bool,
@@ -80,7 +83,10 @@ async fn main() -> ExitCode {
     if args.quick {
         (args.scale, args.rounds) = (args.scale.min(0.02), args.rounds.min(2));
     }
-    exit(run(&args).await)
+    exit(match &args.queries_of {
+        Some(store) => tpch::answer(store).await,
+        None => run(&args).await,
+    })
 }
 
 async fn run(args: &Args) -> Outcome {

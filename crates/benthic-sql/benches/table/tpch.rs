@@ -2,7 +2,7 @@
 
 use crate::Args;
 use crate::rows::{ours, plain};
-use bench_harness::process::Child;
+use bench_harness::process::{Child, memory_mib};
 use bench_harness::report::{Aim, Section};
 use bench_harness::{Outcome, pool};
 use benthic_core::Store;
@@ -14,6 +14,7 @@ use benthic_table::Snapshot;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use futures::TryStreamExt;
 use std::fs;
+use std::io::{self, BufRead};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -21,12 +22,15 @@ use std::sync::Arc;
 const POOL: &str = "tpch";
 const OBJECT_BYTES: u64 = 32 * 1024 * 1024;
 const QUERIES: usize = 22;
-/// Queries with a table row of their own.
+/// Queries that are also compared with plain DataFusion and Polars one by one.
 const SINGLES: [usize; 2] = [1, 6];
+/// A query takes at most this share of DuckDB's time, and all queries together the second share.
+const OF_DUCKDB: (f64, f64) = (2.0, 1.3);
 
 pub async fn run(args: &Args) -> Outcome<Section> {
     let work = tempfile::Builder::new().prefix("benthic-bench-").tempdir()?;
-    let store: Arc<dyn Store> = EmbeddedStore::open(&work.path().join("store"), true, Options::default())?;
+    let place = work.path().join("store");
+    let store: Arc<dyn Store> = EmbeddedStore::open(&place, true, Options::default())?;
     let context = SessionContext::new();
     context.sql("CREATE SCHEMA tpch").await?;
     let files = work.path().join("files");
@@ -41,22 +45,17 @@ pub async fn run(args: &Args) -> Outcome<Section> {
             .await?;
     }
     store.flush().await?;
-    let settings = Settings { pushdown: Pushdown::Never, ..Settings::default() };
-    let session = SqlSession::new(store, settings);
+    let session = session(store);
     let mut others = args.python.as_deref().map(|python| start_duckdb_polars(python, &files)).transpose()?;
 
-    let queries: Vec<String> = (1..=QUERIES)
-        .map(|number| {
-            fs::read_to_string(format!("{}/tests/tpch/q{number:02}.sql", env!("CARGO_MANIFEST_DIR")))
-        })
-        .collect::<Result<_, _>>()?;
+    let queries: Vec<String> = (1..=QUERIES).map(query).collect::<Result<_, _>>()?;
     let mut section = Section {
         title: "TPC-H, embedded, against plain DataFusion",
         note: format!(
             "Ours: tables in a store of this machine, objects of {} MiB, read through the engine, which checks every byte. \
              Plain: DataFusion of the same version with its defaults, over files with the same bytes as the objects. Both keep \
              their sessions over all rounds, and have as many partitions as there are cores. DuckDB and Polars read the same \
-             files with their defaults.",
+             files with their defaults. Memory: the most that a new process has resident while it runs all 22 queries once.",
             OBJECT_BYTES >> 20,
         ),
         rows: Vec::new(),
@@ -75,25 +74,67 @@ pub async fn run(args: &Args) -> Outcome<Section> {
             }
             let duckdb_s = others.as_mut().map(|others| run_query(others, "duckdb", number)).transpose()?;
             sums = [sums[0] + ours_s, sums[1] + plain_s, sums[2] + duckdb_s.unwrap_or_default()];
-            if round == 0 || !SINGLES.contains(&number) {
+            if round == 0 {
+                continue;
+            }
+            if let Some(duckdb_s) = duckdb_s {
+                let aim = Aim::AtMostOfReference(OF_DUCKDB.0);
+                section.push(format!("Q{number}, against DuckDB"), "s", aim, [ours_s], [duckdb_s]);
+            }
+            if !SINGLES.contains(&number) {
                 continue;
             }
             let polars_s = others.as_mut().map(|others| run_query(others, "polars", number)).transpose()?;
             section.push(format!("Q{number}, against DataFusion"), "s", aim, [ours_s], [plain_s]);
-            for (other, other_s) in [("DuckDB", duckdb_s), ("Polars", polars_s)] {
-                if let Some(other_s) = other_s {
-                    section.push(format!("Q{number}, against {other}"), "s", Aim::None, [ours_s], [other_s]);
-                }
+            if let Some(polars_s) = polars_s {
+                section.push(format!("Q{number}, against Polars"), "s", Aim::None, [ours_s], [polars_s]);
             }
         }
         if round > 0 {
             section.push("all 22, against DataFusion", "s", aim, [sums[0]], [sums[1]]);
             if others.is_some() {
-                section.push("all 22, against DuckDB", "s", Aim::None, [sums[0]], [sums[2]]);
+                let aim = Aim::AtMostOfReference(OF_DUCKDB.1);
+                section.push("all 22, against DuckDB", "s", aim, [sums[0]], [sums[2]]);
             }
         }
     }
+    // The store has one owner at a time.
+    drop((session, context, others));
+    if let Some(python) = &args.python {
+        let mut command = Command::new(std::env::current_exe()?);
+        let ours_mib = peak_mib(Child::start(command.arg("--queries-of").arg(&place))?)?;
+        let duckdb_mib = peak_mib(start_duckdb_polars(python, &files)?)?;
+        let aim = Aim::AtMostOfReference(1.0);
+        section.push("memory of all 22, against DuckDB", "MiB", aim, [ours_mib], [duckdb_mib]);
+    }
     Ok(section)
+}
+
+fn session(store: Arc<dyn Store>) -> SqlSession {
+    SqlSession::new(store, Settings { pushdown: Pushdown::Never, ..Settings::default() })
+}
+
+fn query(number: usize) -> io::Result<String> {
+    fs::read_to_string(format!("{}/tests/tpch/q{number:02}.sql", env!("CARGO_MANIFEST_DIR")))
+}
+
+/// Answers lines as `duckdb_polars.py` does, with the tables of a store.
+pub async fn answer(store: &Path) -> Outcome {
+    let session = session(EmbeddedStore::open(store, false, Options::default())?);
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let number = line.split_whitespace().last().ok_or("a line without a query")?;
+        println!("{}", ours(&session, &query(number.parse()?)?).await?.0);
+    }
+    Ok(())
+}
+
+/// The most memory that a process takes for all queries.
+fn peak_mib(mut process: Child) -> Outcome<f64> {
+    for number in 1..=QUERIES {
+        run_query(&mut process, "duckdb", number)?;
+    }
+    memory_mib(process.id(), "VmHWM:")
 }
 
 /// Starts a Python process with DuckDB and Polars. `files` holds a directory of Parquet files for

@@ -30,4 +30,5 @@ mod text_class;
 mod text_index;
 mod tpch;
 mod tpch_memory;
+mod unmatched_rows;
 mod wasm;
