@@ -73,7 +73,8 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
         UserPolicyCommand::Put { user, name, file } => {
             check_policy_name(&name)?;
             let text = read(&file)?;
-            Document::of_identity(&text).map_err(|message| invalid(format!("invalid policy: {message}")))?;
+            Document::of_new_identity(&text)
+                .map_err(|message| invalid(format!("invalid policy: {message}")))?;
             let (account, user_name) = account_and_user(&user)?;
             let put = |policies: Option<Policies>| {
                 let mut policies = policies.unwrap_or_default();

@@ -217,6 +217,17 @@ impl Document {
         RawDocument::parse(text, false)?.check(Kind::Identity)
     }
 
+    /// Parses a policy as [`of_identity`](Document::of_identity) does, and refuses a statement id
+    /// that appears twice, as AWS does. Stored policies of earlier builds may have such ids.
+    ///
+    /// # Errors
+    /// As [`of_bucket`](Document::of_bucket).
+    pub fn of_new_identity(text: &str) -> Result<Document, String> {
+        let raw = RawDocument::parse(text, false)?;
+        raw.check_ids()?;
+        raw.check(Kind::Identity)
+    }
+
     /// What the policy says about a request.
     pub(super) fn verdict(&self, request: &Request<'_>) -> Verdict {
         let mut verdict = Verdict::default();
@@ -320,13 +331,17 @@ impl RawDocument {
             let has = if has_principals { "needs a Principal" } else { "must not have a Principal" };
             return Err(format!("statement {} {has}", index + 1));
         }
-        // As on AWS, where the policies of buckets may repeat an id.
-        let mut ids = HashSet::new();
-        let mut all = raw.statements.0.iter().filter_map(|Object(raw)| raw.sid.as_ref());
-        if !has_principals && let Some(id) = all.find(|id| !ids.insert(*id)) {
-            return Err(format!("the statement id '{id}' appears twice"));
-        }
         Ok(raw)
+    }
+
+    /// Refuses a statement id that appears twice. An empty id is none.
+    fn check_ids(&self) -> Result<(), String> {
+        let mut ids = HashSet::new();
+        let all = self.statements.0.iter().filter_map(|Object(raw)| raw.sid.as_deref());
+        match all.filter(|id| !id.is_empty()).find(|id| !ids.insert(*id)) {
+            Some(id) => Err(format!("the statement id '{id}' appears twice")),
+            None => Ok(()),
+        }
     }
 
     fn check(self, kind: Kind) -> Result<Document, String> {

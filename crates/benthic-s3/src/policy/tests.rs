@@ -267,6 +267,23 @@ fn invalid_documents_are_refused_with_a_reason() {
 }
 
 #[test]
+fn only_new_policies_of_identities_are_checked_for_repeated_ids() {
+    let with_ids = |ids: &[&str]| {
+        let statement = |id| json!({ "Sid": id, "Effect": "Allow", "Action": "s3:*", "Resource": "*" });
+        text(&ids.iter().map(statement).collect::<Vec<_>>())
+    };
+    for ids in [&["a", "b"][..], &["", ""], &["a", "", "A", ""]] {
+        assert!(Document::of_new_identity(&with_ids(ids)).is_ok(), "{ids:?}");
+    }
+    let repeated = with_ids(&["a", "b", "a"]);
+    assert!(Document::of_new_identity(&repeated).unwrap_err().contains("'a' appears twice"));
+    // An earlier build may have stored this policy.
+    assert!(Document::of_identity(&repeated).is_ok());
+    let of_bucket = [statement(json!({ "Sid": "a" })), statement(json!({ "Sid": "a" }))];
+    assert!(Document::of_bucket(&text(&of_bucket), "b").is_ok());
+}
+
+#[test]
 fn the_order_of_evaluation_is_that_of_aws() {
     let facts = Known(FactMap::new());
     let read = |caller, rules: Rules<'_>| {

@@ -143,7 +143,7 @@ impl Call<'_> {
     /// The text of a policy in the request.
     fn document(&self) -> S3Result<&str> {
         let text = self.form.get("PolicyDocument")?;
-        check_document(text, Document::of_identity)?;
+        check_document(text, Document::of_new_identity)?;
         Ok(text)
     }
 

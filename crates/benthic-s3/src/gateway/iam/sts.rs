@@ -191,7 +191,7 @@ impl Call<'_> {
                 let message = format!("the policy of a session has at most {SESSION_POLICY_BYTES_MAX} bytes");
                 return Err(error("PackedPolicyTooLarge", StatusCode::BAD_REQUEST, &message));
             }
-            check_document(text, Document::of_identity)?;
+            check_document(text, Document::of_new_identity)?;
         }
         let arns = self.form.list("PolicyArns", "arn")?;
         if arns.len() > SESSION_POLICY_ARNS_MAX {
