@@ -1,8 +1,8 @@
 //! Access control lists: who may read or write a bucket or an object, besides the users of its
 //! owner.
 //!
-//! Mostly, objects belong to the owner of the bucket, and `bucket-owner-full-control` equals
-//! `private`: see [`public_access`](super::public_access).
+//! Unless the ownership of the bucket says otherwise, objects belong to its owner, and
+//! `bucket-owner-full-control` equals `private`: see [`public_access`](super::public_access).
 
 use super::auth::On;
 use super::public_access::object_owner;
@@ -86,6 +86,11 @@ pub(super) fn needed(action: &str, is_new: bool) -> Option<(Of, Right)> {
         "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => (Of::Object, Right::WriteAcp),
         _ => return None,
     })
+}
+
+/// Whether the access control list of an object can allow an action on it.
+pub(super) fn is_of_object(action: &str) -> bool {
+    matches!(needed(action, false), Some((Of::Object, _)))
 }
 
 /// The receiver of a grant.

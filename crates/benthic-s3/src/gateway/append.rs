@@ -2,8 +2,9 @@
 //!
 //! As on AWS (directory buckets), the offset must be the size of the object, an object that does
 //! not exist is created at the offset 0, and an object has at most 10,000 parts. The object keeps
-//! its metadata and tags. Its checksum, a CRC of the whole, is combined with that of the new data.
-//! The entity tag is the MD5 of the old tag and of the MD5 of the new data.
+//! its metadata, tags and owner. If it belongs to another account than the bucket, only its owner
+//! can append to it. Its checksum, a CRC of the whole, is combined with that of the new data. The
+//! entity tag is the MD5 of the old tag and of the MD5 of the new data.
 
 use super::auth::Authorized;
 use super::checksums::{
@@ -25,9 +26,9 @@ use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The attributes that a request to append may have. They have no effect, because clients send them
-/// unasked.
-const IGNORED: [&str; 2] = [names::CONTENT_TYPE, names::CONTENT_ENCODING];
+/// The attributes that a request to append may have. They have no effect: clients send the headers
+/// unasked, and the owner is the account of the caller.
+const IGNORED: [&str; 3] = [names::CONTENT_TYPE, names::CONTENT_ENCODING, names::OWNER];
 
 pub(super) fn invalid_offset() -> S3Error {
     error::with_status(
@@ -67,10 +68,11 @@ impl Gateway {
     /// The object at whose end a request writes; `None` if the request creates it.
     pub(super) async fn object_to_append(
         &self,
-        bucket: &Bucket,
+        access: &Authorized,
         key: &str,
         offset: i64,
     ) -> S3Result<Option<Object>> {
+        let bucket = &access.bucket;
         let offset =
             u64::try_from(offset).map_err(|_| s3_error!(InvalidArgument, "the offset is negative"))?;
         if bucket.versioning != Versioning::Off {
@@ -80,8 +82,10 @@ impl Gateway {
             Err(failure) if failure.kind() == ErrorKind::NotFound && offset == 0 => Ok(None),
             Err(failure) if failure.kind() == ErrorKind::NotFound => Err(invalid_offset()),
             Err(failure) => Err(error::object(failure)),
-            Ok(object) if object.size_bytes != offset => Err(invalid_offset()),
-            Ok(object) => Ok(Some(object)),
+            Ok(object) => {
+                access.check_writer(&object.attributes)?;
+                if object.size_bytes == offset { Ok(Some(object)) } else { Err(invalid_offset()) }
+            }
         }
     }
 

@@ -15,7 +15,7 @@ use super::tags::Pairs;
 use super::{Gateway, error, exec, names, public_access, request_payment};
 use crate::identity::{Caller, Federated, Identities, Lookup, PolicyTexts, Refusal};
 use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_for_caller};
-use crate::sal::{Bucket, Lock, Object, Prefetch};
+use crate::sal::{Attributes, Bucket, Lock, Object, Prefetch};
 use crate::view::is_view;
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
@@ -372,10 +372,12 @@ pub(super) enum On<'a> {
         key: &'a str,
         sealing: Option<&'a SealedBy>,
     },
-    /// An object that the operation creates.
+    /// An object that the operation creates. `tags` are the tags of the source of a copy; without
+    /// them, policies see those in the head of the request.
     New {
         key: &'a str,
         lock: Lock,
+        tags: Option<&'a Pairs>,
     },
 }
 
@@ -393,7 +395,11 @@ impl<'a> On<'a> {
     }
 
     pub fn new_object(key: &'a str) -> On<'a> {
-        On::New { key, lock: Lock::default() }
+        On::New { key, lock: Lock::default(), tags: None }
+    }
+
+    pub fn new_tagged(key: &'a str, tags: &'a Pairs) -> On<'a> {
+        On::New { key, lock: Lock::default(), tags: Some(tags) }
     }
 
     fn resource(&self, bucket: &str) -> String {
@@ -415,16 +421,6 @@ pub(super) struct Authorized {
     /// on it.
     object_owner: Option<String>,
 }
-
-/// The actions on an object that depend on the owner of its bucket, and not on that of the object.
-const OF_BUCKET_OWNER: [&str; 6] = [
-    "s3:DeleteObject",
-    "s3:DeleteObjectVersion",
-    "s3:BypassGovernanceRetention",
-    "s3:ListMultipartUploadParts",
-    "s3:AbortMultipartUpload",
-    "s3:PutObject",
-];
 
 impl Gateway {
     /// Returns the bucket of a request if the caller may use it as the operation does.
@@ -584,7 +580,7 @@ impl Authorized {
         facts.object = object;
         match on {
             On::Bucket => {}
-            On::New { lock, .. } => facts.new_lock = lock,
+            On::New { lock, tags, .. } => (facts.new_tags, facts.new_lock) = (tags, lock),
             On::Part { sealing, .. } => facts.upload = Some(sealing),
             On::Object { version, new_tags, new_lock, .. } => {
                 (facts.version, facts.new_tags, facts.new_lock) = (version, new_tags, new_lock);
@@ -635,18 +631,20 @@ impl Authorized {
         self.policy.as_deref()
     }
 
-    /// Whether the decision about an existing object depends on its tags or its access control
-    /// list.
+    /// Whether the decision about an existing object depends on its tags, its access control list
+    /// or its owner.
     fn needs_object(&self, action: &str) -> bool {
         let mut policies = self.policy.as_deref().into_iter().chain(self.sender.rights.documents());
         let is_other = self.sender.caller.account() != Some(self.bucket.owner.as_str());
-        let by_acl = is_other && matches!(acl::needed(action, false), Some((acl::Of::Object, _)));
+        let by_acl = is_other && acl::is_of_object(action);
         by_acl || self.depends_on_owner(action) || policies.any(Document::reads_object_tags)
     }
 
-    /// Whether the decision about an existing object depends on the account that owns it.
+    /// Whether the decision about an existing object depends on the account that owns it. As on
+    /// AWS, deletions, tags and locks depend on the owner of the bucket: otherwise, a writer could
+    /// change the tags on which the policy of the bucket depends, or lock the object.
     fn depends_on_owner(&self, action: &str) -> bool {
-        is_of_writer(&self.bucket.attributes, None) && !OF_BUCKET_OWNER.contains(&action)
+        is_of_writer(&self.bucket.attributes, None) && (acl::is_of_object(action) || action == exec::ACTION)
     }
 
     fn owner_of<'a>(&'a self, object: Option<&'a Object>) -> &'a str {
@@ -658,6 +656,17 @@ impl Authorized {
     pub fn owner_of_new(&self, canned: Option<&str>) -> &str {
         let writer = self.sender.caller.account();
         writer.filter(|_| is_of_writer(&self.bucket.attributes, canned)).unwrap_or(&self.bucket.owner)
+    }
+
+    /// Refuses to change the data or the key of an object or an upload with these attributes if it
+    /// belongs to an account that is neither that of the caller nor the owner of the bucket. Its
+    /// owner would otherwise answer for data of the caller.
+    pub fn check_writer(&self, attributes: &Attributes) -> S3Result<()> {
+        let owner = object_owner(&self.bucket, attributes);
+        if owner == self.bucket.owner || self.sender.caller.account() == Some(owner) {
+            return Ok(());
+        }
+        Err(s3_error!(AccessDenied, "only the account that owns the object or the upload can do this"))
     }
 
     /// Refuses an object that got another owner after the caller was authorized.

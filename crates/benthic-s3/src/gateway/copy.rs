@@ -15,6 +15,7 @@ use super::on_put::response;
 use super::put::abort_write;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
 use super::{Gateway, OBJECT_BYTES_MAX, error, names, tags, timestamp};
+use crate::policy::Decision;
 use crate::sal::encryption::ENCRYPTION;
 use crate::sal::{Attributes, Bucket, Change, Finish, Lock, Object, PartId, Reader, VersionId, Writer};
 use crate::view::is_view;
@@ -262,8 +263,10 @@ impl Gateway {
         let CopySource::Bucket { version_id, .. } = &request.input.copy_source else { return Ok(()) };
         let get = if version_id.is_some() { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
         let on = On::locked(&source.key, version_id.as_deref(), Lock::default());
-        self.require(request, from, get, on).await?;
-        let on = On::tagged(&request.input.key, None, tags);
+        if from.decide(request, get, on, Some(source)) != Decision::Allowed {
+            return Err(s3_error!(AccessDenied));
+        }
+        let on = On::new_tagged(&request.input.key, tags);
         self.require(request, access, "s3:PutObjectTagging", on).await
     }
 

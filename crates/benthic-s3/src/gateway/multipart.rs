@@ -285,6 +285,9 @@ impl Gateway {
         };
         let on = On::Part { key, sealing: sealing.as_ref() };
         self.require(request, &access, access.action(on), on).await?;
+        if let Some(upload) = &found {
+            access.check_writer(&upload.attributes)?;
+        }
         let upload = found.ok_or_else(|| s3_error!(NoSuchUpload));
         if upload.is_ok() {
             check_algorithm(request, sealing.as_ref())?;
@@ -301,6 +304,7 @@ impl Gateway {
     ) -> S3Result<CompleteMultipartUploadOutput> {
         match self.sal.object(&access.bucket, &input.key, None).await {
             Ok(object) if object.write == upload && !object.marker => {
+                access.check_writer(&object.attributes)?;
                 let stored = StoredChecksum::of(&object.attributes);
                 let mut output =
                     complete_output(access, input, object.version, &object.etag, stored.as_ref());

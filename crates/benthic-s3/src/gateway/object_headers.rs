@@ -113,7 +113,7 @@ impl Gateway {
         headers: &ObjectHeaders<'_>,
     ) -> S3Result<NewObject> {
         let lock = headers.lock;
-        let on = On::New { key, lock };
+        let on = On::New { key, lock, tags: None };
         let access = self.authorize(request, bucket.0, bucket.1, on).await?;
         for (action, is_given) in [
             ("s3:PutObjectAcl", headers.acl.is_given()),

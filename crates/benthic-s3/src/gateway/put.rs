@@ -46,7 +46,7 @@ impl Gateway {
         let mut condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let appends = input.write_offset_bytes.is_some();
         if let Some(offset) = input.write_offset_bytes {
-            if let Some(object) = self.object_to_append(&access.bucket, &input.key, offset).await? {
+            if let Some(object) = self.object_to_append(&access, &input.key, offset).await? {
                 let object = (&access, object);
                 let output = self.append(&request, object, body, &condition, (&attributes, lock)).await?;
                 return Ok(response(output, None));

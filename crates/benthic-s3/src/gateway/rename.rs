@@ -9,6 +9,7 @@ use super::auth::On;
 use super::conditions::{Preconditions, condition};
 use super::encryption::{CustomerHeaders, Encryption, EncryptionHeaders};
 use super::{Gateway, error, names, refuse, tags};
+use crate::policy::Decision;
 use crate::sal::{Bucket, Change, Condition, Delete, Finish, Seen, Versioning};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
@@ -52,12 +53,15 @@ impl Gateway {
             }
             found => found?,
         };
+        access.check_writer(&source.attributes)?;
         let on_source = On::object(&source_key, None);
         self.require(&request, &access, "s3:DeleteObject", on_source).await?;
         let tags = tags::get(&source.attributes)?;
         if !tags.is_empty() {
-            self.require(&request, &access, "s3:GetObjectTagging", on_source).await?;
-            let on = On::tagged(&input.key, None, &tags);
+            if access.decide(&request, "s3:GetObjectTagging", on_source, Some(&source)) != Decision::Allowed {
+                return Err(s3_error!(AccessDenied));
+            }
+            let on = On::new_tagged(&input.key, &tags);
             self.require(&request, &access, "s3:PutObjectTagging", on).await?;
         }
         let conditions = Preconditions {

@@ -1,5 +1,6 @@
 """Policies of buckets and users, access control lists, and the settings that limit both."""
 
+import datetime
 import json
 import time
 
@@ -264,9 +265,10 @@ def test_objects_can_belong_to_their_writers(gateway, s3, bucket, other, code_of
     own("ObjectWriter")
     eve.put_object(Bucket=bucket, Key="a", Body=b"1", Tagging="a=b")
     assert owner(eve, "a") == account and owner(eve, "before") == "main"
-    # Nothing that the owner of the bucket allows counts, except to delete.
-    for call in [s3.get_object, s3.get_object_acl, s3.get_object_tagging, s3.head_object]:
+    # Nothing that the owner of the bucket allows counts, except for deletions and tags.
+    for call in [s3.get_object, s3.get_object_acl, s3.head_object]:
         assert code_of(call, Bucket=bucket, Key="a")[1] == 403, call
+    assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == [{"Key": "a", "Value": "b"}]
     assert code_of(s3.put_object_acl, Bucket=bucket, Key="a", ACL="public-read") == denied
     assert code_of(s3.copy_object, Bucket=bucket, Key="copy", CopySource=f"{bucket}/a") == denied
     assert fetch(gateway, "GET", f"/{bucket}/a")[0] == 403
@@ -297,6 +299,118 @@ def test_objects_can_belong_to_their_writers(gateway, s3, bucket, other, code_of
     # Without these settings, all objects belong to the owner of the bucket.
     own("BucketOwnerEnforced")
     assert owner(s3, "a") == "main" and s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
+
+
+@pytest.fixture
+def writers(gateway, s3, bucket, other):
+    """A bucket with object lock whose objects belong to their writers, the client of another account, and a
+    function that sets what the policy of the bucket allows to others.
+    """
+    name = f"writers-{bucket}"
+    s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True, ObjectOwnership="ObjectWriter")
+
+    def allow(*actions):
+        s3.put_bucket_policy(Bucket=name, Policy=policy(statement(name, list(actions))))
+
+    return name, other[0], allow
+
+
+def test_writers_cannot_lock_their_objects(s3, writers, code_of):
+    bucket, eve, allow = writers
+    allow("s3:PutObject")
+    version = eve.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    denied = ("AccessDenied", 403)
+    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    retention = {"Bucket": bucket, "Key": "a", "Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": until}}
+    hold = lambda status: {"Bucket": bucket, "Key": "a", "LegalHold": {"Status": status}}
+    assert code_of(eve.put_object_retention, **retention) == denied
+    assert code_of(eve.put_object_legal_hold, **hold("ON")) == denied
+    assert code_of(eve.get_object_legal_hold, Bucket=bucket, Key="a") == denied
+    # The owner of the bucket may grant this, and releases every hold.
+    allow("s3:PutObject", "s3:PutObjectLegalHold")
+    eve.put_object_legal_hold(**hold("ON"))
+    assert code_of(s3.delete_object, Bucket=bucket, Key="a", VersionId=version) == denied
+    assert s3.get_object_legal_hold(Bucket=bucket, Key="a")["LegalHold"] == {"Status": "ON"}
+    s3.put_object_legal_hold(**hold("OFF"))
+    s3.put_object_retention(**retention)
+    s3.delete_object(Bucket=bucket, Key="a", VersionId=version, BypassGovernanceRetention=True)
+
+
+def test_tags_of_objects_depend_on_the_owner_of_the_bucket(s3, writers, code_of):
+    bucket, eve, allow = writers
+    allow("s3:PutObject")
+    version = eve.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
+    tags = {"TagSet": [{"Key": "scanned", "Value": "clean"}]}
+    denied = ("AccessDenied", 403)
+    for named in ({}, {"VersionId": version}):
+        address = {"Bucket": bucket, "Key": "a", **named}
+        assert code_of(eve.put_object_tagging, **address, Tagging=tags) == denied
+        assert code_of(eve.get_object_tagging, **address) == denied
+        assert code_of(eve.delete_object_tagging, **address) == denied
+        s3.put_object_tagging(**address, Tagging=tags)
+        assert s3.get_object_tagging(**address)["TagSet"] == tags["TagSet"]
+        s3.delete_object_tagging(**address)
+    # A copy gets its tags only with the permission, even if it replaces an object of the caller.
+    s3.put_object(Bucket=bucket, Key="tagged", Body=b"2", Tagging="scanned=clean")
+    copy = {"Bucket": bucket, "Key": "a", "CopySource": f"{bucket}/tagged"}
+    allow("s3:PutObject", "s3:GetObject", "s3:GetObjectTagging")
+    assert code_of(eve.copy_object, **copy) == denied
+    is_clean = {"StringEquals": {"s3:RequestObjectTag/scanned": "clean"}}
+    s3.put_bucket_policy(
+        Bucket=bucket,
+        Policy=policy(
+            statement(bucket, ["s3:PutObject", "s3:GetObject", "s3:GetObjectTagging"]),
+            statement(bucket, "s3:PutObjectTagging", Condition=is_clean),
+        ),
+    )
+    eve.copy_object(**copy)
+    assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == tags["TagSet"]
+    allow("s3:PutObject", "s3:PutObjectTagging")
+    eve.put_object_tagging(Bucket=bucket, Key="a", Tagging=tags)
+
+
+def test_others_do_not_change_the_data_of_writers(gateway, s3, bucket, other, code_of):
+    eve, account = other
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "ObjectWriter"}]})
+    gateway.run("user", "create", f"{account}/ann")
+    key = gateway.run("key", "create", f"{account}/ann")[0]
+    ann = gateway.client(key["access_key"], key["secret_key"])
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:*", ["", "/*"])))
+    denied = ("AccessDenied", 403)
+    append = lambda client, body, offset: client.put_object(Bucket=bucket, Key="log", Body=body, WriteOffsetBytes=offset)
+    read = lambda client, key: client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    append(eve, b"1", 0)
+    for body in (b"2", b""):
+        # A wrong offset would tell the size.
+        for offset in (1, 5):
+            assert code_of(append, s3, body, offset) == denied, (body, offset)
+    append(eve, b"2", 1)
+    append(ann, b"3", 2)
+    assert read(eve, "log") == b"123"
+    assert eve.get_object_acl(Bucket=bucket, Key="log")["Owner"]["ID"] == account
+
+    eve.put_object_acl(Bucket=bucket, Key="log", ACL="public-read")
+    assert code_of(s3.rename_object, Bucket=bucket, Key="moved", RenameSource="log") == denied
+    eve.rename_object(Bucket=bucket, Key="moved", RenameSource="log")
+    assert eve.get_object_acl(Bucket=bucket, Key="moved")["Owner"]["ID"] == account
+
+    upload = {"Bucket": bucket, "Key": "large"}
+    upload["UploadId"] = eve.create_multipart_upload(**upload)["UploadId"]
+    part = ann.upload_part(**upload, PartNumber=1, Body=b"1")
+    s3.put_object(Bucket=bucket, Key="source", Body=b"x")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    assert code_of(s3.upload_part, **upload, PartNumber=1, Body=b"2") == denied
+    assert code_of(s3.upload_part_copy, **upload, PartNumber=1, CopySource=f"{bucket}/source") == denied
+    assert code_of(s3.complete_multipart_upload, **upload, MultipartUpload=parts) == denied
+    assert len(s3.list_parts(**upload)["Parts"]) == 1
+    eve.complete_multipart_upload(**upload, MultipartUpload=parts)
+    # A retry succeeds, but not for others.
+    eve.complete_multipart_upload(**upload, MultipartUpload=parts)
+    assert code_of(s3.complete_multipart_upload, **upload, MultipartUpload=parts) == denied
+    assert read(eve, "large") == b"1"
+    aborted = {"Bucket": bucket, "Key": "large"}
+    aborted["UploadId"] = eve.create_multipart_upload(**aborted)["UploadId"]
+    s3.abort_multipart_upload(**aborted)
 
 
 def test_policies_limit_a_user(gateway, s3, bucket, member, code_of):
