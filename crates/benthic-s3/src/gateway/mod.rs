@@ -56,6 +56,7 @@ pub(crate) use checksums::attributes_of_data;
 pub use exec::{Code, ObjectData, RanAt, class_and_method};
 pub use http::{Handler, Limits, Server, Services};
 pub(crate) use object_lock::default_retention_of;
+pub(crate) use public_access::is_of_writer;
 pub(crate) use request_facts::date;
 
 use crate::events::EventRules;

@@ -1,9 +1,10 @@
 //! PublicAccessBlock and OwnershipControls: settings of a bucket that limit its policy and its
 //! access control lists.
 //!
-//! `BucketOwnerEnforced` turns access control lists off. With `ObjectWriter` and
-//! `BucketOwnerPreferred`, a new object belongs to the account that writes it. In all other
-//! buckets, objects belong to the owner of the bucket.
+//! `BucketOwnerEnforced` turns access control lists off. With `ObjectWriter`, a new object belongs
+//! to the account that writes it. With `BucketOwnerPreferred` too, unless the writer gives the
+//! access control list `bucket-owner-full-control`: then it belongs to the owner of the bucket. In
+//! all other buckets, objects belong to the owner of the bucket.
 
 use super::acl::Acl;
 use super::auth::On;
@@ -33,7 +34,7 @@ pub(super) fn is_owner_enforced(bucket: &Attributes) -> bool {
 
 /// Whether an object belongs to the account that writes it with this canned access control list,
 /// and not to the owner of the bucket.
-pub(super) fn is_of_writer(bucket: &Attributes, canned: Option<&str>) -> bool {
+pub(crate) fn is_of_writer(bucket: &Attributes, canned: Option<&str>) -> bool {
     let ownership = bucket.get(names::OWNERSHIP).map(|value| &value[..]).unwrap_or_default();
     ownership == ObjectOwnership::OBJECT_WRITER.as_bytes()
         || (ownership == ObjectOwnership::BUCKET_OWNER_PREFERRED.as_bytes()

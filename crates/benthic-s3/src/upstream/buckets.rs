@@ -11,7 +11,7 @@ use super::uploads::size_of;
 use super::write_back::Drain;
 use super::xml::Element;
 use super::{UpstreamSal, objects_error, unsupported};
-use crate::gateway::names;
+use crate::gateway::{is_of_writer, names};
 use crate::sal::{
     Attributes, Bucket, BucketCheck, Buckets, Entry, List, ListKind, NewBucket, Quota, Usage, Versioning,
 };
@@ -43,6 +43,13 @@ fn check_quota(quota: &Quota) -> Result<()> {
 
 /// Refuses settings that would have no effect, because the upstream makes the changes of objects.
 fn check_settings(attributes: &Attributes) -> Result<()> {
+    if is_of_writer(attributes, None) {
+        // The upstream has no place for the owner of an object.
+        return Err(unsupported(
+            "in a gateway to an upstream, all objects belong to the owner of the bucket; use the ownership \
+             BucketOwnerEnforced, or none",
+        ));
+    }
     let refused = [
         (names::LIFECYCLE, "lifecycle rules"),
         (names::NOTIFICATIONS, "notifications"),

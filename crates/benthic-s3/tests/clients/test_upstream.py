@@ -99,6 +99,11 @@ def test_clients_use_the_buckets_of_the_upstream(far, near, seed):
     rules = {"Rules": [{"ID": "r", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}]}
     refused = error(here.put_bucket_lifecycle_configuration, Bucket="begun-here", LifecycleConfiguration=rules)
     assert refused[:2] == (501, "NotImplemented") and "set it at the upstream" in refused[2]
+    ownership = lambda name: {"Bucket": "begun-here", "OwnershipControls": {"Rules": [{"ObjectOwnership": name}]}}
+    here.put_bucket_ownership_controls(**ownership("BucketOwnerEnforced"))
+    for name in ("ObjectWriter", "BucketOwnerPreferred"):
+        refused = error(here.put_bucket_ownership_controls, **ownership(name))
+        assert refused[:2] == (501, "NotImplemented") and "belong to the owner of the bucket" in refused[2]
 
 
 def test_reads_continue_while_the_upstream_is_gone(far, near):
