@@ -3,8 +3,9 @@
 //!
 //! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
 //! has policies, with those that the policies allow. A group gives its policies to its users. A
-//! role has policies and a trust policy, which says who may assume it. A key belongs to a user, and
-//! its secret is sealed. A caller that assumes a role gets a temporary key, which is not stored.
+//! role has policies and a trust policy, which says who may assume it. A key belongs to a user or to
+//! the account itself, and its secret is sealed. A caller that assumes a role gets a temporary key,
+//! which is not stored.
 
 mod event_targets;
 mod kms;
@@ -320,9 +321,11 @@ impl Identities {
 
     async fn try_create(&self, kind: IdentityKind, account: &str, name: &str, new: &Identity) -> Result<()> {
         let found = self.account(account).await?;
-        if self.sal.record(kind.record(), &full_name(account, name)).await?.is_some() {
+        // As on AWS, names that differ only in upper and lower case are the same.
+        let all = self.identities(kind, account).await?;
+        if let Some((known, _)) = all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             let message = format!("this {} exists already", kind.word());
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", name));
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", known));
         }
         let mut changes = vec![
             // Compare the account in the same swap, so that it cannot be removed meanwhile.
@@ -337,9 +340,10 @@ impl Identities {
     /// returns its secret.
     ///
     /// # Errors
-    /// `NotFound`, `Unavailable` if there are no random numbers.
+    /// `NotFound`; `Busy` if another process changes the holder at the same time; `Unavailable` if
+    /// there are no random numbers.
     pub async fn create_key(&self, account: &str, user: &str) -> Result<NewKey> {
-        // Part of the same swap, so that the holder cannot be removed meanwhile.
+        // Part of the same swap, so that a holder that has been removed gets no key.
         let holder = self.unchanged(account, user).await?;
         let access_key = self.draw("BN", ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -426,7 +430,8 @@ impl Identities {
     }
 
     /// Removes an account that has no users, keys, groups, roles, policies, buckets, KMS keys,
-    /// targets of events and identity providers.
+    /// targets of events and identity providers. Its name can be used again: a later account of this
+    /// name gets the objects and the grants of the removed one.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.
@@ -457,7 +462,15 @@ impl Identities {
         if self.kms_keys().await?.iter().any(|(_, key)| key.account == name) {
             return in_use("KMS keys");
         }
-        self.replace(RecordKind::Account, name, &found, None::<&Account>).await
+        self.replace(RecordKind::Account, name, &found, None::<&Account>).await?;
+        // Another process may have created keys of the account after the check above. A later
+        // account of this name must not have them.
+        for (access_key, key) in self.keys().await? {
+            if key.account == name {
+                self.replace(RecordKind::Key, &access_key, &key, None::<&Key>).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a user, a group or a role that nothing depends on.

@@ -1,5 +1,5 @@
 //! An account as a user of its own, the *root user* of AWS: it has all rights of the account, no
-//! policy limits it, and it has no record, only keys.
+//! policy of IAM limits it, and it has no record, only keys.
 
 use super::{FORM, Identities, Identity, IdentityKind, change, full_name};
 use crate::sal::{RecordChange, RecordKind};

@@ -203,7 +203,7 @@ def test_an_account_has_keys_of_its_own(gateway, code_of):
     assert wrong.wait(60) != 0 and "omit the slash" in wrong.stderr.read()
 
 
-def test_names_of_users_have_no_case_and_paths_change(iam, name, code_of):
+def test_names_of_users_have_no_case_and_paths_change(gateway, iam, name, code_of):
     names = [f"{name}-{end}" for end in ("a", "B", "c")]
     for user in reversed(names):
         iam.create_user(UserName=user, Path=f"/{name}/")
@@ -212,6 +212,8 @@ def test_names_of_users_have_no_case_and_paths_change(iam, name, code_of):
     # Upper and lower case make no difference.
     assert code_of(iam.create_user, UserName=names[1].lower()) == ("EntityAlreadyExists", 409)
     assert iam.get_user(UserName=names[1].lower())["User"]["UserName"] == names[1]
+    refused = gateway.spawn("user", "create", f"main/{names[1].lower()}")
+    assert refused.wait(60) != 0 and "exists already" in refused.stderr.read()
     iam.update_user(UserName=names[0], NewPath="/other/")
     assert iam.get_user(UserName=names[0])["User"]["Path"] == "/other/"
     assert code_of(iam.update_user, UserName=names[0], NewPath="other") == ("ValidationError", 400)

@@ -268,7 +268,6 @@ impl S3Route for Iam {
             (facts.caller, facts.path, facts.federated) = (key.caller, key.path, key.federated);
             let mut call =
                 Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
-            call.find_names().await?;
             call.answer(&service, &action, &mut result).await?;
             service
         };
@@ -388,7 +387,7 @@ impl Target<'_> {
 }
 
 impl Call<'_> {
-    async fn answer(&self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
+    async fn answer(&mut self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
         let actions = if service == "sts" { STS_ACTIONS } else { IAM_ACTIONS };
         self.form.check(parameters_of(actions, action)?)?;
         if service == "sts" {
@@ -399,6 +398,7 @@ impl Call<'_> {
             let message = "the temporary key of a user cannot administer users";
             return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
         }
+        self.find_names().await?;
         if action.contains("OpenIDConnectProvider") {
             return self.oidc_provider(action, result).await;
         }
