@@ -41,7 +41,7 @@ impl FromStr for Grant {
 
 /// A key and its secret.
 pub struct Login {
-    /// The user of the key, as `ACCOUNT/USER`.
+    /// The user of the key, as `ACCOUNT/USER`, or `ACCOUNT` for a key of the account itself.
     pub user: String,
     pub secret: String,
     account: String,

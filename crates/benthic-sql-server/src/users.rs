@@ -100,7 +100,7 @@ impl Users {
 
 /// A user.
 pub struct User {
-    /// `ACCOUNT/USER`.
+    /// `ACCOUNT/USER`, or `ACCOUNT` for the account itself.
     pub name: String,
     pub session: SqlSession,
     workers: Workers,

@@ -107,7 +107,7 @@ impl CorsRequest {
         let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::to_owned);
         let origin = text(ORIGIN)?;
         if method != hyper::Method::OPTIONS {
-            // As on AWS, which looks at the method of the preflight in other requests, too.
+            // As on AWS, which also looks at this header in requests that are no preflights.
             let method = text(ACCESS_CONTROL_REQUEST_METHOD).unwrap_or_else(|| method.to_string());
             return Some(CorsRequest { origin, method, headers: Vec::new() });
         }

@@ -41,7 +41,7 @@ NOTES = {
     "PostObject": "forms with a policy",
     "PutBucketAcl": "canned or with grants to accounts and groups",
     "PutBucketEncryption": "SSE-S3 and SSE-KMS",
-    "PutBucketOwnershipControls": "without it, objects belong to the owner of the bucket",
+    "PutBucketOwnershipControls": "BucketOwnerEnforced, BucketOwnerPreferred, ObjectWriter; without it, objects belong to the owner of the bucket",
     "PutBucketLifecycleConfiguration": "see [Storage classes](#storage-classes)",
     "PutBucketPolicy": "the elements, operators and keys in [the guide](../guide/s3.md#policies)",
     "PutBucketCors": "with preflight requests",
