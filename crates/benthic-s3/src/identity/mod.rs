@@ -3,9 +3,9 @@
 //!
 //! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
 //! has policies, with those that the policies allow. A group gives its policies to its users. A
-//! role has policies and a trust policy, which says who may assume it. A key belongs to a user or to
-//! the account itself, and its secret is sealed. A caller that assumes a role gets a temporary key,
-//! which is not stored.
+//! role has policies and a trust policy, which says who may assume it. A key belongs to a user or
+//! to the account itself, and its secret is sealed. A caller that assumes a role gets a temporary
+//! key, which is not stored.
 
 mod event_targets;
 mod kms;
@@ -430,8 +430,8 @@ impl Identities {
     }
 
     /// Removes an account that has no users, keys, groups, roles, policies, buckets, KMS keys,
-    /// targets of events and identity providers. Its name can be used again: a later account of this
-    /// name gets the objects and the grants of the removed one.
+    /// targets of events and identity providers. Its name can be used again: a later account of
+    /// this name gets the objects and the grants of the removed one.
     ///
     /// # Errors
     /// `NotFound`, `Conflict` if it has one of these.

@@ -320,7 +320,7 @@ def test_writers_cannot_lock_their_objects(s3, writers, code_of):
     allow("s3:PutObject")
     version = eve.put_object(Bucket=bucket, Key="a", Body=b"1")["VersionId"]
     denied = ("AccessDenied", 403)
-    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    until = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0) + datetime.timedelta(days=1)
     retention = {"Bucket": bucket, "Key": "a", "Retention": {"Mode": "GOVERNANCE", "RetainUntilDate": until}}
     hold = lambda status: {"Bucket": bucket, "Key": "a", "LegalHold": {"Status": status}}
     assert code_of(eve.put_object_retention, **retention) == denied
