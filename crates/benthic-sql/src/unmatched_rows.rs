@@ -14,11 +14,11 @@ use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::{CaseExpr, Column};
+use datafusion::physical_expr::expressions::{CaseExpr, Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
-use datafusion::physical_expr_common::physical_expr::{is_dynamic_physical_expr, snapshot_physical_expr};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use datafusion::physical_plan::metrics::Count;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt, try_unfold};
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ impl UnmatchedRows {
             Ok(expr.data_type(schema).map_or(true, |found| has_floats(&found)))
         };
         let is_usable = |part: &Arc<dyn PhysicalExpr>| {
-            is_dynamic_physical_expr(part)
+            part.is::<DynamicFilterPhysicalExpr>()
                 && collect_columns(part).iter().all(is_returned)
                 && !part.exists(is_float).unwrap_or(true)
         };
