@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
 	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -169,6 +169,27 @@ sshd-packages:
 		for package in $(SSHD_DIR)/download/*.deb; do dpkg-deb -x $$package $(SSHD_DIR) || exit; done && \
 		rm -r $(SSHD_DIR)/download; }
 
+# RabbitMQ for the tests of events. It is unpacked but not installed, because an installed one would start.
+RABBIT_DIR := target/rabbitmq
+
+rabbit-packages:
+	@$(call apt,erlang-base erlang-crypto erlang-eldap erlang-inets erlang-mnesia erlang-os-mon erlang-parsetools \
+		erlang-public-key erlang-runtime-tools erlang-ssl erlang-syntax-tools erlang-tools erlang-xmerl)
+	@[ -x $(RABBIT_DIR)/usr/lib/rabbitmq/bin/rabbitmq-server ] || { \
+		rm -rf $(RABBIT_DIR) && mkdir -p $(RABBIT_DIR)/download && \
+		echo "==> downloading RabbitMQ" && \
+		(cd $(RABBIT_DIR)/download && apt-get download -q rabbitmq-server) && \
+		dpkg-deb -x $(RABBIT_DIR)/download/*.deb $(RABBIT_DIR) && rm -r $(RABBIT_DIR)/download; }
+
+# Kafka for the tests of events: a directory of Java libraries. Only `make test-long` runs it.
+KAFKA_POM := crates/benthic-s3/tests/clients/kafka-pom.xml
+
+kafka-packages: maven-packages
+	@cmp -s $(KAFKA_POM) target/kafka/pom.xml || { \
+		echo "==> downloading Kafka" && rm -rf target/kafka && \
+		mvn -q -B -ntp -f $(KAFKA_POM) dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/target/kafka && \
+		cp $(KAFKA_POM) target/kafka/pom.xml; }
+
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
 
@@ -301,7 +322,7 @@ S3_PART := $(PART) "S3 clients" 240 $(S3_TESTS) -m "not ceph"
 SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
 CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
-S3_NEEDS := s3 python-env s3-clients-env s3-packages $(if $(BENTHIC_TEST_LONG),keycloak)
+S3_NEEDS := s3 python-env s3-clients-env s3-packages rabbit-packages $(if $(BENTHIC_TEST_LONG),kafka-packages keycloak)
 SQL_NEEDS := s3 sql sql-clients-env sql-packages
 CATALOG_NEEDS := catalog sql catalog-clients-env
 

@@ -1,25 +1,22 @@
 //! `benthic s3 events`.
 
-use super::{GatewayPools, account_and_name, all_buckets, time};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use super::event_targets::{self, TargetCommand};
+use super::{GatewayPools, all_buckets, time};
+use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
 use benthic_s3::PoolSal;
+use benthic_s3::events::EventRules;
 use benthic_s3::events::deliver::{self, DeliveryState};
-use benthic_s3::events::{EventRules, target_arn, webhook};
-use benthic_s3::identity::EventTarget;
 use benthic_s3::sal::{Bucket, Buckets, Event, EventState, Events, QueuePlace, QueueState, Settle};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-const TARGET_EXAMPLES: &str = "Examples:
+pub const EXAMPLES: &str = "A target is a web server or a message broker that the gateway tells of new and removed objects:
   benthic s3 events target create lab/indexer --webhook https://indexer.example/s3
-  benthic s3 events target ls";
-pub const EXAMPLES: &str = "A target is a web server that the gateway tells of new and removed objects:
-  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3
+  benthic s3 events target create lab/audit --kafka kafka1.example:9092 --topic s3-events
   aws s3api put-bucket-notification-configuration --bucket photos --notification-configuration \\
     '{\"TopicConfigurations\": [{\"TopicArn\": \"arn:aws:sns:us-east-1:lab:indexer\", \"Events\": [\"s3:ObjectCreated:*\"]}]}'
 
@@ -27,7 +24,6 @@ Examples:
   benthic s3 events status
   benthic s3 events retry photos";
 
-const TARGET_FORM: &str = "a target must have the form ACCOUNT/NAME";
 /// Events per page that is read from the store.
 const PAGE: usize = 500;
 
@@ -35,7 +31,7 @@ const PAGE: usize = 500;
 #[derive(Subcommand)]
 pub enum EventsCommand {
     /// Administer targets of events
-    #[command(subcommand, after_help = TARGET_EXAMPLES)]
+    #[command(subcommand, after_help = event_targets::EXAMPLES)]
     Target(TargetCommand),
     /// Show how many events wait, and which were not delivered
     #[command(
@@ -69,53 +65,10 @@ pub struct DeadArgs {
     queue: Option<String>,
 }
 
-/// The verbs of `benthic s3 events target`.
-#[derive(Subcommand)]
-pub enum TargetCommand {
-    /// Create a target of an account, and show its ARN
-    #[command(
-        after_help = "The gateway sends each event as a POST with a JSON document in the format of AWS. An answer 2xx means that the \
-        event is delivered. With 4xx except 408, 425 and 429, the target refuses the event. Otherwise the gateway tries again. It may send an event \
-        twice. To change a target, remove it and create it again with the same name.\n\n\
-        Examples:\n  benthic s3 events target create lab/indexer --webhook https://indexer.example/s3\n  \
-        benthic s3 events target create lab/indexer --webhook https://10.0.0.7:8443/s3 --ca ca.pem --token-file token"
-    )]
-    Create {
-        /// ACCOUNT/NAME
-        target: String,
-        /// URL to which the gateway POSTs events
-        #[arg(long, value_name = "URL")]
-        webhook: String,
-        /// File with a secret that the gateway sends as `Authorization: Bearer SECRET`
-        #[arg(long, value_name = "FILE")]
-        token_file: Option<PathBuf>,
-        /// PEM file of CA certificates to trust instead of the system's
-        #[arg(long, value_name = "FILE")]
-        ca: Option<PathBuf>,
-        /// Region of the gateway, for the ARN
-        #[arg(long, default_value = "us-east-1")]
-        region: String,
-    },
-    /// List targets
-    #[command(after_help = "Examples:\n  benthic s3 events target ls\n  benthic s3 events target ls --json")]
-    Ls {
-        /// Region of the gateway, for the ARNs
-        #[arg(long, default_value = "us-east-1")]
-        region: String,
-    },
-    /// Remove a target; its events wait for a new target with this name, at most for `serve
-    /// --events-keep`
-    #[command(after_help = "Example:\n  benthic s3 events target rm lab/indexer")]
-    Rm {
-        /// ACCOUNT/NAME
-        target: String,
-    },
-}
-
 pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session) -> Outcome {
     let sal = pools.open(session, false).await?;
     match command {
-        EventsCommand::Target(command) => targets(command, pools, &sal, session).await,
+        EventsCommand::Target(command) => event_targets::run(command, pools, &sal, session).await,
         EventsCommand::Status { bucket, dead } => {
             for bucket in selected(&sal, pools, bucket.as_deref()).await? {
                 status(&sal, &bucket, dead, session).await?;
@@ -136,45 +89,6 @@ pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session
             session.out.result(text, || json!({ "bucket": args.bucket, "events": moved }))
         }
     }
-}
-
-async fn targets(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, session: &Session) -> Outcome {
-    let out = &session.out;
-    match command {
-        TargetCommand::Create { target, webhook: url, token_file, ca, region } => {
-            let (account, name) = account_and_name(&target, TARGET_FORM)?;
-            let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
-            let token = token_file.as_deref().map(read).transpose()?.map(|token| token.trim().to_owned());
-            if token.as_ref().is_some_and(String::is_empty) {
-                return Err(invalid("the file of the token is empty".to_owned()).into());
-            }
-            let ca = ca.as_deref().map(read).transpose()?;
-            webhook::Webhook::new(&url, token.as_deref(), ca.as_deref()).map_err(invalid)?;
-            let identities = match token {
-                Some(_) => pools.identities_with_secrets(sal, false)?,
-                None => pools.identities(sal),
-            };
-            let created =
-                identities.create_event_target(account, name, &url, token.as_deref(), ca.as_deref()).await?;
-            out.result(line(&target, &created, &region), || fields(&target, &created, &region))
-        }
-        TargetCommand::Ls { region } => {
-            for (name, target) in pools.identities(sal).event_targets().await? {
-                out.result(line(&name, &target, &region), || fields(&name, &target, &region))?;
-            }
-            Ok(())
-        }
-        TargetCommand::Rm { target } => {
-            let (account, name) = account_and_name(&target, TARGET_FORM)?;
-            pools.identities(sal).remove_event_target(account, name).await?;
-            out.result(format_args!("removed target {target}"), || json!({ "target": target }))
-        }
-    }
-}
-
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Error::io(Action::Admin, "cannot read a file", error).with("path", path.display()))
 }
 
 /// The buckets with rules for events, or the named one.
@@ -315,25 +229,4 @@ async fn move_dead(
         }
     }
     Ok(moved)
-}
-
-fn arn(name: &str, region: &str) -> String {
-    let (account, name) = name.split_once('/').unwrap_or((name, ""));
-    target_arn(region, account, name)
-}
-
-fn line(name: &str, target: &EventTarget, region: &str) -> String {
-    let token = if target.has_token() { "  with a token" } else { "" };
-    format!("{}  {}{token}", arn(name, region), target.url)
-}
-
-fn fields(name: &str, target: &EventTarget, region: &str) -> Value {
-    json!({
-        "target": name,
-        "arn": arn(name, region),
-        "webhook": target.url,
-        "has_token": target.has_token(),
-        "has_ca": target.ca.is_some(),
-        "created_ms": target.created_ms,
-    })
 }

@@ -4,6 +4,7 @@ mod account;
 mod bucket;
 mod code;
 pub mod config;
+mod event_targets;
 mod events;
 mod gc;
 mod key;
@@ -94,7 +95,7 @@ pub enum S3Command {
     /// Show and apply the lifecycle rules of buckets
     #[command(subcommand, after_help = lifecycle::EXAMPLES)]
     Lifecycle(lifecycle::LifecycleCommand),
-    /// Manage webhooks and undelivered events
+    /// Manage targets of events (webhooks, AMQP, Kafka) and undelivered events
     #[command(subcommand, after_help = events::EXAMPLES)]
     Events(events::EventsCommand),
     /// Run methods of classes on new objects

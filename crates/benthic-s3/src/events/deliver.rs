@@ -8,7 +8,11 @@
 //! the target does not answer, the queue stops in this place, so that the order of a key's events
 //! stays, and the next attempts come after growing delays. An event that waits too long becomes
 //! dead, too. Operators see dead events, and deliver them again, with `benthic s3 events`.
+//!
+//! A wrong password, and a message that no queue of a broker gets, concern all events of a target.
+//! So they stop the queue; otherwise all events would be dead before anyone could repair it.
 
+use super::broker::{Broker, Brokers, Message};
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
 use super::webhook::{Failure, Sender, Webhook};
 use super::{EventRules, Origin, TARGET_QUEUE, record};
@@ -20,6 +24,7 @@ use crate::sal::{
     Bucket, Change, Event, EventState, Finish, Id, Object, QueuePlace, QueueState, RecordKind, Sal, Settle,
 };
 use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_program::units::no_control;
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -86,6 +91,7 @@ pub struct Deliverer {
     methods: Semaphore,
     backoff: Backoff,
     senders: Senders,
+    brokers: Brokers,
     stopping: AtomicBool,
 }
 
@@ -111,6 +117,7 @@ struct Senders(Mutex<HashMap<String, (EventTarget, Vec<Sender>)>>);
 /// Where the events of a queue go.
 enum Sink<'a> {
     Webhook(Box<Connected>),
+    Broker(Arc<Broker>),
     Method(&'a OnPutRule),
 }
 
@@ -161,6 +168,7 @@ impl Deliverer {
             methods: Semaphore::new(methods_max),
             backoff: Backoff::default(),
             senders: Senders::default(),
+            brokers: Brokers::default(),
             stopping: AtomicBool::new(false),
         }
     }
@@ -283,7 +291,7 @@ impl Deliverer {
             }
         };
         let _method = match &sink {
-            Sink::Webhook(_) => None,
+            Sink::Webhook(_) | Sink::Broker(_) => None,
             Sink::Method(_) => match self.methods.try_acquire() {
                 Ok(permit) => Some(permit),
                 Err(_) => return Ok(Left::Untried),
@@ -402,12 +410,23 @@ impl Deliverer {
             return Err(Error::new(ErrorKind::PermissionDenied, message));
         }
         let target = self.identities.event_target(account, name).await?;
+        let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
+        if let Some(broker) = &target.broker {
+            let create = || {
+                let password = self.identities.secret_of_target(account, name, &target)?;
+                let (password, ca) = (password.as_deref(), target.ca.as_deref());
+                let random = Arc::clone(&self.environment.random);
+                Broker::new(&target.url, broker, password, ca, random).map_err(invalid)
+            };
+            let broker = self.brokers.get((full_name, &target), self.monotonic_ms(), create)?;
+            return Ok(Some(Sink::Broker(broker)));
+        }
         let sender = match self.senders.take(full_name, &target) {
             Some(sender) => sender,
             None => {
-                let token = self.identities.token_of_target(account, name, &target)?;
+                let token = self.identities.secret_of_target(account, name, &target)?;
                 let webhook = Webhook::new(&target.url, token.as_deref(), target.ca.as_deref());
-                webhook.map_err(|message| Error::new(ErrorKind::InvalidArgument, message))?.sender()
+                webhook.map_err(invalid)?.sender()
             }
         };
         Ok(Some(Sink::Webhook(Box::new(Connected { name: full_name.to_owned(), target, sender }))))
@@ -421,10 +440,12 @@ impl Deliverer {
         event: &Event,
         pass: Pass,
     ) -> std::result::Result<(), Failure> {
+        let body = || Bytes::from(record::message(bucket, event, &self.region).to_string());
         match sink {
-            Sink::Webhook(connected) => {
-                let message = record::message(bucket, event, &self.region).to_string();
-                connected.sender.send(Bytes::from(message)).await
+            Sink::Webhook(connected) => connected.sender.send(body()).await,
+            Sink::Broker(broker) => {
+                let key = format!("{}/{}", bucket.name, event.key);
+                broker.send(&Message { key, body: body(), time_ms: event.time_ms }).await
             }
             Sink::Method(rule) => self.run_method(bucket, rules, rule, event, pass).await,
         }
@@ -587,7 +608,9 @@ fn failure(error: &Error) -> Failure {
     }
 }
 
-fn shorten(mut reason: String) -> String {
+/// A reason to store. Parts of it may be from the target.
+fn shorten(reason: String) -> String {
+    let mut reason = no_control(&reason);
     let mut end = reason.len().min(REASON_BYTES_MAX);
     while !reason.is_char_boundary(end) {
         end -= 1;

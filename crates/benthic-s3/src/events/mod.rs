@@ -1,8 +1,8 @@
 //! Events: what happens after an object was written or removed.
 //!
 //! Two kinds of rules ask for events. *Notifications*, which clients set with
-//! PutBucketNotificationConfiguration, tell a target, for example a web server. *On-put rules*,
-//! which operators set with `benthic s3 on-put`, run a method of a class on a new object.
+//! PutBucketNotificationConfiguration, tell a target: a web server or a message broker. *On-put
+//! rules*, which operators set with `benthic s3 on-put`, run a method of a class on a new object.
 //!
 //! The gateway knows the rules of the bucket when a request arrives, so the call that makes the
 //! change also stores an event for each rule that matches ([`EventRules::of_change`]). [`deliver`]
@@ -10,7 +10,11 @@
 //! a target that is down delays no other. Rejected: one event for all rules, with the state of each
 //! delivery, because a slow target would keep the events of all others.
 
+mod amqp;
+pub mod broker;
+mod connection;
 pub mod deliver;
+mod kafka;
 pub mod on_put;
 mod record;
 pub mod schedule;
@@ -173,9 +177,14 @@ fn corrupt(message: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("the rules for events are damaged: {message}"))
 }
 
-/// The ARN of a target.
-pub fn target_arn(region: &str, account: &str, name: &str) -> String {
-    format!("arn:aws:sns:{region}:{account}:{name}")
+/// The service of AWS in the ARN of a target, in a TopicConfiguration.
+pub const TOPIC: &str = "sns";
+/// The same in a QueueConfiguration.
+pub const QUEUE: &str = "sqs";
+
+/// The ARN of a target, for a TopicConfiguration or a QueueConfiguration.
+pub fn target_arn(service: &str, region: &str, account: &str, name: &str) -> String {
+    format!("arn:aws:{service}:{region}:{account}:{name}")
 }
 
 /// The queue of a target.
@@ -183,9 +192,10 @@ fn target_queue(account: &str, name: &str) -> String {
     format!("{TARGET_QUEUE}{account}/{name}")
 }
 
-/// The account and the name of the target of an ARN, in any region.
-pub fn target_of_arn(arn: &str) -> Option<(&str, &str)> {
-    let (_region, rest) = arn.strip_prefix("arn:aws:sns:")?.split_once(':')?;
+/// The account and the name of the target of an ARN of a service, in any region.
+pub fn target_of_arn<'a>(service: &str, arn: &'a str) -> Option<(&'a str, &'a str)> {
+    let rest = arn.strip_prefix("arn:aws:")?.strip_prefix(service)?.strip_prefix(':')?;
+    let (_region, rest) = rest.split_once(':')?;
     rest.split_once(':').filter(|(account, name)| !account.is_empty() && !name.is_empty())
 }
 
@@ -202,40 +212,42 @@ fn parse(configuration: &NotificationConfiguration) -> std::result::Result<Vec<N
     for (what, is_given) in [
         ("EventBridge", configuration.event_bridge_configuration.is_some()),
         ("LambdaFunctionConfiguration", is_some(&configuration.lambda_function_configurations)),
-        ("QueueConfiguration", is_some(&configuration.queue_configurations)),
     ] {
         if is_given {
-            let message = format!("{what} is not implemented; use TopicConfiguration");
+            let message = format!("{what} is not implemented; use TopicConfiguration or QueueConfiguration");
             return Err(InvalidRule::Unsupported(message));
         }
     }
     let topics = configuration.topic_configurations.as_deref().unwrap_or_default();
-    if topics.len() > RULES_MAX {
+    let queues = configuration.queue_configurations.as_deref().unwrap_or_default();
+    if topics.len() + queues.len() > RULES_MAX {
         return invalid(format!("there are more than {RULES_MAX} notifications"));
     }
+    let topics = topics.iter().map(|rule| (&rule.id, (TOPIC, &rule.topic_arn), &rule.events, &rule.filter));
+    let queues = queues.iter().map(|rule| (&rule.id, (QUEUE, &rule.queue_arn), &rule.events, &rule.filter));
     let mut parsed: Vec<Notification> = Vec::new();
-    for topic in topics {
-        let id = topic.id.clone().unwrap_or_default();
+    for (id, (service, arn), events, filter) in topics.chain(queues) {
+        let id = id.clone().unwrap_or_default();
         if id.is_empty() || id.len() > ID_BYTES_MAX {
             return invalid("an Id must have 1 to 255 bytes".to_owned());
         }
         if parsed.iter().any(|other| other.id == id) {
             return invalid(format!("two notifications have the Id '{id}'"));
         }
-        let Some((account, name)) = target_of_arn(&topic.topic_arn) else {
+        let Some((account, name)) = target_of_arn(service, arn) else {
             return invalid(format!(
-                "the ARN '{}' must have the form arn:aws:sns:REGION:ACCOUNT:NAME",
-                topic.topic_arn
+                "the ARN '{arn}' must have the form arn:aws:{service}:REGION:ACCOUNT:NAME"
             ));
         };
-        if topic.events.is_empty() {
+        if events.is_empty() {
             return invalid("a notification needs an event".to_owned());
         }
+        let names = events;
         let mut events = Vec::new();
-        for event in &topic.events {
+        for event in names {
             events.push(parse_event(event.as_ref())?);
         }
-        let rules = topic.filter.as_ref().and_then(|filter| filter.key.as_ref());
+        let rules = filter.as_ref().and_then(|filter| filter.key.as_ref());
         let rules = rules.and_then(|key| key.filter_rules.as_deref()).unwrap_or_default();
         let (mut prefix, mut suffix) = (None, None);
         for rule in rules {

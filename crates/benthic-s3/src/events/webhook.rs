@@ -3,6 +3,7 @@
 //! Each delivery takes at most ten seconds. Redirects are not followed: the operator chose the
 //! address.
 
+use super::connection;
 use benthic_core::build;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -12,10 +13,9 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use url::Url;
 
@@ -90,6 +90,15 @@ pub(crate) fn system_authorities() -> Arc<RootCertStore> {
     Arc::clone(ROOTS.get_or_init(load))
 }
 
+/// TLS that trusts the authorities of a PEM text, or those of this machine.
+///
+/// # Errors
+/// A message that says what is invalid.
+pub(crate) fn client_config(ca: Option<&str>) -> Result<Arc<ClientConfig>, String> {
+    let roots = ca.map(authorities).transpose()?.map_or_else(system_authorities, Arc::new);
+    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+}
+
 impl Webhook {
     /// A web server with this URL. `token` authenticates the gateway (bearer token); `ca` is a PEM
     /// text with the authorities to trust, instead of those of this machine.
@@ -104,12 +113,9 @@ impl Webhook {
             value.set_sensitive(true);
             Ok::<_, String>(value)
         });
-        let roots = ca.map(authorities).transpose()?.map(Arc::new);
-        let tls = (url.scheme() == "https").then(|| {
-            let config =
-                ClientConfig::builder().with_root_certificates(roots.unwrap_or_else(system_authorities));
-            TlsConnector::from(Arc::new(config.with_no_client_auth()))
-        });
+        let is_https = url.scheme() == "https";
+        let config = (is_https || ca.is_some()).then(|| client_config(ca)).transpose()?;
+        let tls = config.filter(|_| is_https).map(TlsConnector::from);
         Ok(Webhook { url, token: token.transpose()?, tls })
     }
 
@@ -118,27 +124,11 @@ impl Webhook {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, String> {
-        let text = |error: &dyn std::fmt::Display| format!("cannot connect: {error}");
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default().unwrap_or(443);
-        // An IPv6 address is in brackets.
-        let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let stream = TcpStream::connect((name.as_str(), port)).await.map_err(|error| text(&error))?;
-        let _ = stream.set_nodelay(true);
-        match &self.tls {
-            None => Self::open(TokioIo::new(stream)).await,
-            Some(tls) => {
-                let name = ServerName::try_from(name).map_err(|error| text(&error))?;
-                let stream = tls.connect(name, stream).await.map_err(|error| text(&error))?;
-                Self::open(TokioIo::new(stream)).await
-            }
-        }
-    }
-
-    async fn open<I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
-        io: I,
-    ) -> Result<SendRequest<Full<Bytes>>, String> {
-        let (sender, connection) = handshake(io).await.map_err(|error| error.to_string())?;
+        let stream = connection::connect(host, port, self.tls.as_ref()).await?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
         // Ends when the sender is dropped.
         tokio::spawn(connection);
         Ok(sender)

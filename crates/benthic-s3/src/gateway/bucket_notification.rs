@@ -28,9 +28,9 @@ impl Gateway {
         };
         let found: NotificationConfiguration =
             serde_json::from_slice(text).map_err(|error| s3_error!(error, InternalError))?;
-        let topic_configurations = found.topic_configurations.filter(|topics| !topics.is_empty());
         Ok(GetBucketNotificationConfigurationOutput {
-            topic_configurations,
+            topic_configurations: found.topic_configurations.filter(|topics| !topics.is_empty()),
+            queue_configurations: found.queue_configurations.filter(|queues| !queues.is_empty()),
             ..GetBucketNotificationConfigurationOutput::default()
         })
     }
@@ -45,6 +45,9 @@ impl Gateway {
         let mut configuration = input.notification_configuration.clone();
         let topics = configuration.topic_configurations.get_or_insert_default();
         assign_ids(topics, "notification", |topic| &mut topic.id);
+        if let Some(queues) = &mut configuration.queue_configurations {
+            assign_ids(queues, "queue-notification", |queue| &mut queue.id);
+        }
         events::check(&configuration).map_err(|invalid| match invalid {
             InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
             InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
@@ -52,7 +55,10 @@ impl Gateway {
         // Also with `skip_destination_validation`: events for a target that does not exist wait in
         // vain.
         for topic in configuration.topic_configurations.iter().flatten() {
-            self.check_target(&access.bucket, &topic.topic_arn).await?;
+            self.check_target(&access.bucket, events::TOPIC, &topic.topic_arn).await?;
+        }
+        for queue in configuration.queue_configurations.iter().flatten() {
+            self.check_target(&access.bucket, events::QUEUE, &queue.queue_arn).await?;
         }
         let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
         let text = Bytes::from(text);
@@ -68,7 +74,7 @@ impl Gateway {
     }
 
     /// Checks that a target exists, and belongs to the owner of the bucket.
-    async fn check_target(&self, bucket: &Bucket, arn: &str) -> S3Result<()> {
+    async fn check_target(&self, bucket: &Bucket, service: &str, arn: &str) -> S3Result<()> {
         let missing = || {
             s3_error!(
                 InvalidArgument,
@@ -76,11 +82,11 @@ impl Gateway {
                  the operator creates targets with `benthic s3 events target create`"
             )
         };
-        let (account, name) = events::target_of_arn(arn).ok_or_else(missing)?;
+        let (account, name) = events::target_of_arn(service, arn).ok_or_else(missing)?;
         if account != bucket.owner {
             return Err(missing());
         }
-        let expected = events::target_arn(&self.region, account, name);
+        let expected = events::target_arn(service, &self.region, account, name);
         if arn != expected {
             return Err(s3_error!(
                 InvalidArgument,

@@ -15,7 +15,7 @@ mod root;
 mod sessions;
 mod start;
 
-pub use event_targets::EventTarget;
+pub use event_targets::{Broker, EventTarget, NewEventTarget, Sasl};
 pub use kms::{KmsKey, KmsKeyVersion};
 pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,

@@ -1,4 +1,4 @@
-"""A web server that takes events, with failures on demand."""
+"""A web server that takes events, with failures on demand, and rules that ask for events."""
 
 import contextlib
 import http.server
@@ -6,6 +6,9 @@ import json
 import ssl
 import threading
 import time
+
+CREATED = ["s3:ObjectCreated:*"]
+ALL = ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"]
 
 
 class Target:
@@ -74,3 +77,25 @@ def wait_until(is_done, seconds=60):
     while not is_done():
         assert time.monotonic() < deadline, "it takes too long"
         time.sleep(0.05)
+
+
+def rule(arn, events=ALL, **filters):
+    rules = [{"Name": name, "Value": value} for name, value in filters.items()]
+    return {"TopicArn": arn, "Events": events, **({"Filter": {"Key": {"FilterRules": rules}}} if rules else {})}
+
+
+def notify(client, bucket, *rules):
+    client.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"TopicConfigurations": list(rules)})
+
+
+def rules_of(client, bucket):
+    found = client.get_bucket_notification_configuration(Bucket=bucket)
+    return found.get("TopicConfigurations", [])
+
+
+def status(gateway, bucket, *options):
+    return gateway.run("events", "status", bucket, *options)
+
+
+def waiting(gateway, bucket):
+    return sum(found["waiting"] for found in status(gateway, bucket) if found["queue"])

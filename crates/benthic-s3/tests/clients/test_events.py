@@ -7,10 +7,7 @@ import uuid
 
 import pytest
 from gateway import LONG, running
-from target import running_target, wait_until
-
-CREATED = ["s3:ObjectCreated:*"]
-ALL = ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*"]
+from target import ALL, CREATED, notify, rule, rules_of, running_target, status, wait_until, waiting
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +33,6 @@ def create_target(gateway, url, *options):
     """Creates a target with a new name; returns its ARN."""
     name = f"main/{uuid.uuid4().hex[:8]}"
     return gateway.run("events", "target", "create", name, "--webhook", url, *options)[0]["arn"]
-
-
-def rule(arn, events=ALL, **filters):
-    rules = [{"Name": name, "Value": value} for name, value in filters.items()]
-    return {"TopicArn": arn, "Events": events, **({"Filter": {"Key": {"FilterRules": rules}}} if rules else {})}
-
-
-def notify(client, bucket, *rules):
-    client.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"TopicConfigurations": list(rules)})
-
-
-def rules_of(client, bucket):
-    found = client.get_bucket_notification_configuration(Bucket=bucket)
-    return found.get("TopicConfigurations", [])
-
-
-def status(gateway, bucket, *options):
-    return gateway.run("events", "status", bucket, *options)
-
-
-def waiting(gateway, bucket):
-    return sum(found["waiting"] for found in status(gateway, bucket) if found["queue"])
 
 
 def test_rules_are_stored_and_removed(watching, client, photos):
@@ -105,10 +80,31 @@ def test_bad_rules_are_refused(watching, client, photos, code_of, change, code):
     assert rules_of(client, photos) == []
 
 
-@pytest.mark.parametrize("kind", ["QueueConfigurations", "LambdaFunctionConfigurations", "EventBridgeConfiguration"])
+def test_a_queue_configuration_names_the_same_target(watching, client, photos, code_of):
+    with running_target() as target:
+        topic = create_target(watching, target.url)
+        queue = topic.replace(":sns:", ":sqs:")
+        both = {
+            "TopicConfigurations": [rule(topic, CREATED, prefix="topic/")],
+            "QueueConfigurations": [{"QueueArn": queue, "Events": CREATED, "Filter": rule("", prefix="queue/")["Filter"]}],
+        }
+        client.put_bucket_notification_configuration(Bucket=photos, NotificationConfiguration=both)
+        found = client.get_bucket_notification_configuration(Bucket=photos)
+        assert [part["QueueArn"] for part in found["QueueConfigurations"]] == [queue]
+        assert [part["TopicArn"] for part in found["TopicConfigurations"]] == [topic]
+        for key in ["topic/k", "queue/k", "none/k"]:
+            client.put_object(Bucket=photos, Key=key, Body=b"")
+        wait_until(lambda: len(target.taken) == 2 and waiting(watching, photos) == 0)
+        assert sorted(key for _, key in target.names()) == ["queue/k", "topic/k"]
+        call = client.put_bucket_notification_configuration
+        for arn in [topic, queue.replace(":main:", ":rival:"), queue + "x"]:
+            wrong = {"QueueConfigurations": [{"QueueArn": arn, "Events": CREATED}]}
+            assert code_of(call, Bucket=photos, NotificationConfiguration=wrong)[0] == "InvalidArgument"
+
+
+@pytest.mark.parametrize("kind", ["LambdaFunctionConfigurations", "EventBridgeConfiguration"])
 def test_other_kinds_of_targets_are_refused(client, photos, code_of, kind):
-    arn = {"QueueConfigurations": "QueueArn", "LambdaFunctionConfigurations": "LambdaFunctionArn"}.get(kind)
-    given = [{arn: "arn:aws:sns:us-east-1:main:x", "Events": CREATED}] if arn else {}
+    given = [{"LambdaFunctionArn": "arn:aws:sns:us-east-1:main:x", "Events": CREATED}] if kind.startswith("L") else {}
     call = client.put_bucket_notification_configuration
     assert code_of(call, Bucket=photos, NotificationConfiguration={kind: given})[0] == "NotImplemented"
 
@@ -187,6 +183,16 @@ def test_a_target_over_tls_with_a_token(watching, client, photos, tmp_path, leaf
         (["main/a b", "--webhook", "http://host/"], "name"),
         (["main/x", "--webhook", "https://host/", "--ca", "/etc/hostname"], "no certificate"),
         (["main/x", "--webhook", "https://host/", "--token-file", "/dev/null"], "empty"),
+        (["main/x"], "--webhook"),
+        (["main/x", "--webhook", "http://host/", "--amqp", "amqp://host", "--routing-key", "k"], "cannot be used with"),
+        (["main/x", "--webhook", "http://host/", "--topic", "t"], "--kafka"),
+        (["main/x", "--amqp", "amqp://host"], "--routing-key"),
+        (["main/x", "--amqp", "http://host", "--routing-key", "k"], "amqp://HOST"),
+        (["main/x", "--amqp", "amqp://host", "--routing-key", "k", "--user", "u"], "--password-file"),
+        (["main/x", "--amqp", "amqp://host", "--routing-key", "k", "--user", "u", "--password-file", "/dev/null"], "empty"),
+        (["main/x", "--kafka", "host:9092"], "--topic"),
+        (["main/x", "--kafka", "host", "--topic", "t"], "HOST:PORT"),
+        (["main/x", "--kafka", "host:9092", "--topic", "t", "--sasl", "plain"], "--user"),
     ],
 )
 def test_bad_targets_are_refused(watching, options, message):
