@@ -40,8 +40,6 @@ fn addresses_and_names_are_checked() {
         ("amqp://host/a?heartbeat=1", "amqp://HOST"),
         ("amqp://user@host/", "--user"),
         ("amqp://host:x/", "not a URL"),
-        ("amqp://host/%00", "control characters"),
-        ("amqp://host/%ff", "amqp://HOST"),
     ] {
         let error = new(url, &good, None, None).err().unwrap_or_default();
         assert!(error.contains(reason), "{url}: {error}");

@@ -152,3 +152,7 @@ fn vhost(path: &str) -> Result<String, String> {
     }
     Ok(decoded)
 }
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ use super::{Access, Address};
 use crate::events::connection::{self, Io};
 use crate::identity::Sasl;
 use bytes::{BufMut, Bytes, BytesMut};
+use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -97,7 +98,7 @@ impl Link {
             out.put_slice(body);
         });
         let lost = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
                 "the broker closed the connection; check whether it needs TLS, and a login with --user"
                     .to_owned()
             }
@@ -115,7 +116,7 @@ impl Link {
         let rest = u64::from(size - 4);
         (&mut self.stream).take(rest).read_to_end(&mut answer).await.map_err(lost)?;
         if answer.len() as u64 != rest {
-            return Err(lost(std::io::ErrorKind::UnexpectedEof.into()));
+            return Err(lost(ErrorKind::UnexpectedEof.into()));
         }
         if id != self.last_id {
             return Err(NOT_KAFKA.to_owned());
