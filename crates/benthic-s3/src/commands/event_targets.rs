@@ -65,22 +65,23 @@ pub struct CreateArgs {
     #[command(flatten)]
     address: Address,
     /// Exchange to publish to; the default exchange without it
-    #[arg(long, value_name = "NAME", requires = "amqp", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "NAME", requires = "amqp", conflicts_with_all = ["webhook", "kafka"])]
+    #[arg(default_value = "", hide_default_value = true)]
     exchange: String,
     /// Routing key of the messages
-    #[arg(long, value_name = "KEY", requires = "amqp")]
+    #[arg(long, value_name = "KEY", requires = "amqp", conflicts_with_all = ["webhook", "kafka"])]
     routing_key: Option<String>,
     /// Topic to produce to
-    #[arg(long, value_name = "NAME", requires = "kafka")]
+    #[arg(long, value_name = "NAME", requires = "kafka", conflicts_with_all = ["webhook", "amqp"])]
     topic: Option<String>,
     /// Use TLS for Kafka; --ca implies it
-    #[arg(long, requires = "kafka")]
+    #[arg(long, requires = "kafka", conflicts_with_all = ["webhook", "amqp"])]
     tls: bool,
     /// User at the AMQP broker (default: guest) or the Kafka cluster (default: no login)
     #[arg(long, value_name = "NAME", requires = "password_file", conflicts_with = "webhook")]
     user: Option<String>,
     /// File with the password of the user
-    #[arg(long, value_name = "FILE", requires = "user")]
+    #[arg(long, value_name = "FILE", requires = "user", conflicts_with = "webhook")]
     password_file: Option<PathBuf>,
     /// How the user logs in to Kafka; `plain` sends the password, so it needs TLS in networks that
     /// you do not trust
@@ -89,11 +90,12 @@ pub struct CreateArgs {
         value_name = "MECHANISM",
         requires = "user",
         requires = "kafka",
+        conflicts_with_all = ["webhook", "amqp"],
         default_value = "scram-sha-512"
     )]
     sasl: Mechanism,
     /// File with a secret that the gateway sends to a webhook as `Authorization: Bearer SECRET`
-    #[arg(long, value_name = "FILE", requires = "webhook")]
+    #[arg(long, value_name = "FILE", requires = "webhook", conflicts_with_all = ["amqp", "kafka"])]
     token_file: Option<PathBuf>,
     /// PEM file of CA certificates to trust instead of the system's
     #[arg(long, value_name = "FILE")]
