@@ -35,7 +35,7 @@ pub(super) struct Blocks {
     pub client: Client,
     pub cache: Arc<Cache>,
     pub metrics: Arc<UpstreamMetrics>,
-    environment: Environment,
+    pub(super) environment: Environment,
     /// The URL of the upstream.
     origin: String,
     validate: Validate,

@@ -13,10 +13,10 @@ use super::xml::Element;
 use super::{UpstreamSal, objects_error, unsupported};
 use crate::gateway::{is_of_writer, names};
 use crate::sal::{
-    Attributes, Bucket, BucketCheck, Buckets, Entry, List, ListKind, NewBucket, Quota, Usage, Versioning,
+    Attributes, Bucket, BucketCheck, Buckets, Entry, List, ListKind, NewBucket, Quota, Sal, Usage, Versioning,
 };
 use async_trait::async_trait;
-use benthic_core::{ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, Result};
 use hyper::Method;
 use std::collections::BTreeSet;
 
@@ -65,6 +65,21 @@ fn check_settings(attributes: &Attributes) -> Result<()> {
                 .with("setting", what))
         }
     }
+}
+
+/// Checks that a bucket has not been deleted, and created again, since a caller has seen it.
+///
+/// # Errors
+/// `NotFound`.
+pub(super) async fn require(sal: &dyn Sal, bucket: &Bucket) -> Result<()> {
+    if sal.bucket(&bucket.name).await?.id == bucket.id {
+        return Ok(());
+    }
+    Err(is_deleted(&bucket.name))
+}
+
+pub(super) fn is_deleted(bucket: &str) -> Error {
+    objects_error(ErrorKind::NotFound, "the bucket has been deleted").with("bucket", bucket)
 }
 
 impl UpstreamSal {
@@ -157,10 +172,7 @@ impl UpstreamSal {
     /// # Errors
     /// `NotFound`.
     pub(super) async fn require(&self, bucket: &Bucket) -> Result<()> {
-        if self.sal.bucket(&bucket.name).await?.id == bucket.id {
-            return Ok(());
-        }
-        Err(objects_error(ErrorKind::NotFound, "the bucket has been deleted").with("bucket", &bucket.name))
+        require(self.sal.as_ref(), bucket).await
     }
 
     /// The names of the upstream's buckets.
@@ -251,8 +263,10 @@ impl Buckets for UpstreamSal {
 
     async fn delete_bucket(&self, name: &str) -> Result<()> {
         self.sal.bucket(name).await?;
-        self.write_back.drain(Drain::Bucket(&self.upstream_name(name))).await?;
-        let deleted = self.client().call(Call::new(Method::DELETE, &self.upstream_name(name), "")).await;
+        let upstream_name = self.upstream_name(name);
+        let _closed = self.write_back.close(&upstream_name).await?;
+        self.write_back.drain(Drain::Bucket(&upstream_name)).await?;
+        let deleted = self.client().call(Call::new(Method::DELETE, &upstream_name, "")).await;
         self.buckets.lock().remove(name);
         deleted?;
         self.sal.delete_bucket(name).await

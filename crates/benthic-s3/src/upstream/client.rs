@@ -23,6 +23,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use rustix::net::sockopt;
 use s3s::crypto::{Checksum as _, Md5};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -31,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -47,6 +48,15 @@ const BYTES_PER_SECOND_MIN: u64 = 64 * 1024;
 const IDLE_MS_MAX: u64 = 20_000;
 /// Size of the pieces in which a file is sent.
 const FILE_PIECE_BYTES: usize = 256 * 1024;
+/// A body that makes no progress for this many times the limit on an answer is given up. Buffers of
+/// the system fill and empty in steps, of some MiB at most.
+const STALL_FACTOR: u32 = 4;
+const BUFFERED_BYTES_MAX: u64 = 8 << 20;
+/// Seconds after which the system asks whether the other side of a silent connection is there,
+/// between two questions, and the number of questions.
+const KEEPALIVE: (u64, u64, u32) = (15, 5, 3);
+/// How long a request waits to learn whether an unreachable upstream can be reached again.
+const PROBE_WAIT: Duration = Duration::from_millis(500);
 /// How long the upstream may work on a request that copies data, in addition to the time of other
 /// requests.
 pub(super) const COPY_TIME: Duration = Duration::from_secs(15 * 60);
@@ -68,23 +78,21 @@ impl Payload {
         }
     }
 
-    /// The body of a request, which notes when it has been given to the connection whole.
-    fn body(&self, is_sent: &Arc<AtomicBool>) -> SentBody {
+    /// The body of a request, which notes how many bytes have been given to the connection.
+    fn body(&self, given: watch::Sender<u64>) -> SentBody {
         match self {
             Payload::Memory(data) => {
-                is_sent.store(true, Relaxed);
+                given.send_replace(data.len() as u64);
                 Full::new(data.clone()).map_err(|never| match never {}).boxed_unsync()
             }
             Payload::File(file, len_bytes) => {
-                let (file, len_bytes, is_sent) = (Arc::clone(file), *len_bytes, Arc::clone(is_sent));
+                let (file, len_bytes, given) = (Arc::clone(file), *len_bytes, Arc::new(given));
                 let pieces =
                     futures::stream::iter((0..len_bytes).step_by(FILE_PIECE_BYTES)).then(move |at| {
-                        let (file, is_sent) = (Arc::clone(&file), Arc::clone(&is_sent));
+                        let (file, given) = (Arc::clone(&file), Arc::clone(&given));
                         async move {
                             let len = (len_bytes - at).min(FILE_PIECE_BYTES as u64) as usize;
-                            if at + len as u64 == len_bytes {
-                                is_sent.store(true, Relaxed);
-                            }
+                            given.send_replace(at + len as u64);
                             let read = tokio::task::spawn_blocking(move || {
                                 let mut data = vec![0; len];
                                 file.read_exact_at(&mut data, at)?;
@@ -243,6 +251,10 @@ struct Shared {
     metrics: Arc<UpstreamMetrics>,
     is_down: AtomicBool,
     failed_ms: AtomicU64,
+    /// Finds out whether an unreachable upstream can be reached again: the last read that failed,
+    /// because an upstream may answer others all the same.
+    probe: Mutex<Option<Call>>,
+    is_probing: AtomicBool,
 }
 
 /// Why a request has no answer.
@@ -286,6 +298,8 @@ impl Client {
             metrics,
             is_down: AtomicBool::new(false),
             failed_ms: AtomicU64::new(0),
+            probe: Mutex::default(),
+            is_probing: AtomicBool::new(false),
         })))
     }
 
@@ -341,15 +355,22 @@ impl Client {
 }
 
 impl Shared {
-    async fn run(&self, call: Call) -> Result<Answer> {
-        let head = self.head(&call)?;
-        self.metrics.requests.fetch_add(1, Relaxed);
-        if !self.may_try() {
+    async fn run(self: &Arc<Self>, call: Call) -> Result<Answer> {
+        if self.is_down.load(Relaxed) && !self.is_back().await {
+            // A request that cannot be sent has its own error.
+            self.head(&call)?;
+            self.metrics.requests.fetch_add(1, Relaxed);
             return Err(unreachable("it did not answer a moment ago"));
         }
+        self.run_now(&call).await
+    }
+
+    async fn run_now(&self, call: &Call) -> Result<Answer> {
+        let head = self.head(call)?;
+        self.metrics.requests.fetch_add(1, Relaxed);
         // A slot is a connection, and the memory for one answer.
         let Ok(_slot) = self.slots.acquire().await else { return Err(unreachable("the gateway stops")) };
-        match self.attempts(&call, &head).await {
+        match self.attempts(call, &head).await {
             Ok(answer) => {
                 if self.is_down.swap(false, Relaxed) {
                     tracing::info!("the upstream can be reached again");
@@ -362,32 +383,42 @@ impl Shared {
                 Err(objects_error(ErrorKind::Unavailable, "the upstream's answer is not valid")
                     .with("cause", message))
             }
-            Err(NoAnswer::NotSent(message)) => Err(self.failed(message)),
+            Err(NoAnswer::NotSent(message)) => Err(self.failed(call, message)),
             Err(NoAnswer::Late(message)) if !call.reads_object() => {
                 self.metrics.failures.fetch_add(1, Relaxed);
                 let kind = if call.only_reads() { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
                 Err(objects_error(kind, "the upstream has not answered in time").with("cause", message))
             }
             Err(NoAnswer::Lost(message) | NoAnswer::Late(message)) => {
-                let error = self.failed(message);
+                let error = self.failed(call, message);
                 let kind = if call.only_reads() { ErrorKind::Unavailable } else { ErrorKind::OutcomeUnknown };
                 Err(error.with_kind(kind))
             }
         }
     }
 
-    /// Whether to send a request. While the upstream cannot be reached, one request at a time finds
-    /// out whether it still cannot, and the others do not wait for that.
-    fn may_try(&self) -> bool {
-        if !self.is_down.load(Relaxed) {
-            return true;
-        }
+    /// Whether an upstream that could not be reached can be reached again. A request of its own
+    /// finds that out, one at a time. The caller waits for it only for a moment: an upstream
+    /// that hangs would take all the time of an answer.
+    async fn is_back(self: &Arc<Self>) -> bool {
         let (now_ms, failed_ms) = (self.environment.clock.monotonic_ms(), self.failed_ms.load(Relaxed));
-        u128::from(now_ms.saturating_sub(failed_ms)) >= self.endpoint.retry_after.as_millis()
-            && self.failed_ms.compare_exchange(failed_ms, now_ms, Relaxed, Relaxed).is_ok()
+        let is_due = u128::from(now_ms.saturating_sub(failed_ms)) >= self.endpoint.retry_after.as_millis();
+        if !is_due || self.is_probing.swap(true, Relaxed) {
+            return false;
+        }
+        self.failed_ms.store(now_ms, Relaxed);
+        let call = self.probe.lock().clone().unwrap_or_else(|| Call::new(Method::HEAD, "", ""));
+        let shared = Arc::clone(self);
+        let probe = tokio::spawn(async move {
+            let _ = shared.run_now(&call).await;
+            shared.is_probing.store(false, Relaxed);
+        });
+        let _ = tokio::time::timeout(PROBE_WAIT, probe).await;
+        !self.is_down.load(Relaxed)
     }
 
-    fn failed(&self, message: String) -> Error {
+    fn failed(&self, call: &Call, message: String) -> Error {
+        *self.probe.lock() = call.only_reads().then(|| call.clone());
         self.metrics.failures.fetch_add(1, Relaxed);
         self.metrics.is_up.store(0, Relaxed);
         self.failed_ms.store(self.environment.clock.monotonic_ms(), Relaxed);
@@ -434,6 +465,14 @@ impl Shared {
         let port = url.port_or_known_default().unwrap_or(443);
         let stream = TcpStream::connect((name.as_str(), port)).await.map_err(|error| text(&error))?;
         let _ = stream.set_nodelay(true);
+        let (idle, interval, count) = KEEPALIVE;
+        let set = || {
+            sockopt::set_tcp_keepidle(&stream, Duration::from_secs(idle))?;
+            sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(interval))?;
+            sockopt::set_tcp_keepcnt(&stream, count)?;
+            sockopt::set_socket_keepalive(&stream, true)
+        };
+        set().map_err(|error| text(&error))?;
         match &self.tls {
             None => open(TokioIo::new(stream)).await,
             Some(tls) => {
@@ -450,10 +489,12 @@ impl Shared {
         call: &Call,
         head: &Parts,
     ) -> std::result::Result<Answer, NoAnswer> {
-        let is_sent = Arc::new(AtomicBool::new(false));
-        let request = Request::from_parts(head.clone(), call.payload.body(&is_sent));
+        let (given, progress) = watch::channel(0);
+        let request = Request::from_parts(head.clone(), call.payload.body(given));
         sender.ready().await.map_err(|error| NoAnswer::NotSent(error.to_string()))?;
-        let sent = self.within(call, call.payload.len_bytes(), sender.try_send_request(request)).await;
+        let len_bytes = call.payload.len_bytes();
+        let sent = self.while_progressing(call, progress.clone(), sender.try_send_request(request));
+        let sent = self.within(call, len_bytes, sent).await.flatten();
         let answer = match sent.map_err(NoAnswer::Late)? {
             Ok(answer) => answer,
             Err(mut failure) => {
@@ -463,7 +504,7 @@ impl Shared {
                     Some(_) => NoAnswer::NotSent(message),
                     // No server executes a request whose body has not ended. It may have answered
                     // early.
-                    None if !is_sent.load(Relaxed) => NoAnswer::Invalid(message),
+                    None if *progress.borrow() < len_bytes => NoAnswer::Invalid(message),
                     None if is_invalid && call.only_reads() => NoAnswer::Invalid(message),
                     None => NoAnswer::Lost(message),
                 });
@@ -488,6 +529,35 @@ impl Shared {
             self.idle.lock().push(Idle { sender, since_ms });
         }
         Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    /// Waits for an answer, until the body makes no progress. Otherwise a connection that died
+    /// would be noticed only when the time for the whole body is over, which is hours for 5 GiB.
+    async fn while_progressing<T>(
+        &self,
+        call: &Call,
+        mut progress: watch::Receiver<u64>,
+        work: impl Future<Output = T>,
+    ) -> std::result::Result<T, String> {
+        let len_bytes = call.payload.len_bytes();
+        let mut work = std::pin::pin!(work);
+        loop {
+            let limit = if *progress.borrow_and_update() < len_bytes {
+                self.endpoint.answer_timeout * STALL_FACTOR
+            } else {
+                // The rest of it may still be in buffers.
+                let rest = len_bytes.min(BUFFERED_BYTES_MAX).div_ceil(BYTES_PER_SECOND_MIN);
+                self.endpoint.answer_timeout + call.work_time + Duration::from_secs(rest)
+            };
+            tokio::select! {
+                done = &mut work => return Ok(done),
+                // Without an end, because the body is dropped when it has been sent.
+                Ok(()) = progress.changed() => {}
+                () = tokio::time::sleep(limit) => {
+                    return Err(format!("no progress within {} seconds", limit.as_secs()));
+                }
+            }
+        }
     }
 
     /// Waits as long as a service may take that transfers this many bytes.

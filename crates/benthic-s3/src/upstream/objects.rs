@@ -310,7 +310,13 @@ impl Objects for UpstreamSal {
             Some(part) => Some(self.part_target(bucket, key, part).await?),
         };
         let name = self.upstream_name(&bucket.name);
-        let back = Back { queue: Arc::clone(&self.write_back), takes: self.write_back(bucket).is_some() };
+        let back = Back {
+            queue: Arc::clone(&self.write_back),
+            takes: self.write_back(bucket).is_some(),
+            sal: Arc::clone(&self.sal),
+            bucket: bucket.clone(),
+            known_until_ms: self.environment.clock.monotonic_ms().saturating_add(self.options.bucket_ms),
+        };
         Ok(Box::new(SpoolWriter::new(Arc::clone(&self.blocks), back, name, key.to_owned(), part)))
     }
 
@@ -411,12 +417,13 @@ impl Objects for UpstreamSal {
             && delete.version.is_none()
             && queue.takes(&name, &delete.key, &delete.condition)
         {
+            let adding = queue.begin(&name).await?;
             self.require(bucket).await?;
             let record =
                 Record { bucket: name.clone(), key: delete.key.clone(), deletes: true, ..Record::default() };
             self.client().check(&Call::new(Method::DELETE, &name, &delete.key))?;
             let data = Data::Memory(Bytes::new());
-            if let Added::Stored(_) = queue.add(record, data, delete.condition.clone()).await? {
+            if let Added::Stored(_) = queue.add(record, data, delete.condition.clone(), adding).await? {
                 return Ok(DeleteResult::default());
             }
         }

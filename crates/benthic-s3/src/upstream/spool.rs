@@ -6,15 +6,16 @@
 //! which no crash leaves behind. These files count towards the bound of the cache.
 
 use super::blocks::Blocks;
+use super::buckets::{is_deleted, require};
 use super::cache::Reservation;
 use super::client::{Call, Payload};
 use super::head::{with_attributes, write_of};
 use super::objects::{check_finish, version_of_answer, with_condition};
 use super::uploads::PartTarget;
 use super::write_back::file::{BlockSums, Record, create};
-use super::write_back::{Added, Data, Drain, WriteBack, texts};
+use super::write_back::{Added, Adding, Data, Drain, WriteBack, texts};
 use super::{objects_error, sign, unsupported};
-use crate::sal::{Attributes, Finish, Object, WriteResult, Writer};
+use crate::sal::{Attributes, Bucket, Finish, Object, Sal, WriteResult, Writer};
 use async_trait::async_trait;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -35,6 +36,37 @@ pub(super) struct Back {
     pub queue: Arc<WriteBack>,
     /// Whether this write may wait there.
     pub takes: bool,
+    /// The driver of the gateway's own store.
+    pub sal: Arc<dyn Sal>,
+    pub bucket: Bucket,
+    /// Until when the driver relies on what it knows of the bucket, by the monotonic clock.
+    pub known_until_ms: u64,
+}
+
+impl Back {
+    /// Begins to add a change, if the bucket was not deleted while the data arrived: the upstream
+    /// would refuse the change forever.
+    ///
+    /// # Errors
+    /// `NotFound` without the bucket; `Busy` while it is being deleted.
+    async fn begin(&self, blocks: &Blocks, upstream_name: &str) -> Result<Adding> {
+        self.ask_upstream(blocks, upstream_name).await?;
+        let adding = self.queue.begin(upstream_name).await?;
+        require(self.sal.as_ref(), &self.bucket).await?;
+        Ok(adding)
+    }
+
+    /// Asks the upstream whether it still has the bucket, if it has not said so for a while.
+    async fn ask_upstream(&self, blocks: &Blocks, upstream_name: &str) -> Result<()> {
+        if blocks.environment.clock.monotonic_ms() < self.known_until_ms {
+            return Ok(());
+        }
+        match blocks.client.call(Call::new(Method::HEAD, upstream_name, "")).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(is_deleted(&self.bucket.name)),
+            // Changes also wait while the upstream cannot be reached.
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A file with data.
@@ -143,6 +175,7 @@ impl SpoolWriter {
         let mut call = Call::new(Method::PUT, &self.bucket, &self.key);
         call.sha256 = Some(sha256.to_owned());
         self.blocks.client.check(&with_attributes(call, &finish.attributes, true)?)?;
+        let adding = self.back.begin(&self.blocks, &self.bucket).await?;
         let record = Record {
             bucket: self.bucket.clone(),
             key: self.key.clone(),
@@ -159,7 +192,7 @@ impl SpoolWriter {
             Some((Spool::Unnamed(_), _)) => return Ok(None),
             None => Data::Memory(std::mem::take(&mut self.memory).into()),
         };
-        match self.back.queue.add(record, data, finish.condition.clone()).await? {
+        match self.back.queue.add(record, data, finish.condition.clone(), adding).await? {
             Added::Stored(written) => Ok(Some(written)),
             Added::Undecided(file, room) => {
                 self.file = Some((Spool::Named(file), room));

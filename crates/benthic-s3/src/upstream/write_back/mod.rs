@@ -29,7 +29,7 @@ use benthic_core::{Action, Environment, Error, ErrorKind, Result};
 use bytes::Bytes;
 use file::{BLOCK_BYTES, NEW, Record};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::NamedTempFile;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 use tokio::task::JoinHandle;
 
 /// Maximum number of pending changes.
@@ -46,6 +46,9 @@ const CHANGES_MAX: usize = 100_000;
 const RECORDS_BYTES_MAX: usize = 64 << 20;
 /// How long a change that needs the upstream waits for the pending changes of its key.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// The longest time between two attempts is this many times the shortest.
+const BACK_OFF_MAX: u32 = 64;
+const IN_DELETION: &str = "the bucket is being deleted; try again later";
 /// Changes of this many groups of keys are ordered at the same time.
 const STRIPES: usize = 64;
 
@@ -148,21 +151,37 @@ pub(super) enum Added {
     Undecided(NamedTempFile, Reservation),
 }
 
-/// What an upload of a key needs to know of earlier attempts.
-#[derive(Clone, Copy, Default)]
-struct Retry {
+/// The changes of a key.
+#[derive(Default)]
+struct OfKey {
+    /// In their order.
+    changes: Vec<Arc<Pending>>,
+    is_running: bool,
+    /// Failed attempts to send the first change.
     attempts: u32,
-    at_ms: u64,
+    /// When the first change may be sent.
+    due_ms: u64,
+}
+
+impl OfKey {
+    /// The time and the number of the change that may be sent next.
+    fn due(&self) -> Option<(u64, u64)> {
+        let first = self.changes.first().filter(|_| !self.is_running)?;
+        Some((self.due_ms, first.seq))
+    }
 }
 
 #[derive(Default)]
 struct State {
-    /// In the order of the changes of each key.
-    by_key: BTreeMap<Key, Vec<Arc<Pending>>>,
+    /// Without a change only while an upload of the key runs.
+    by_key: BTreeMap<Key, OfKey>,
     by_seq: BTreeMap<u64, Arc<Pending>>,
-    /// Keys with a running upload.
-    running: HashSet<Key>,
-    retries: HashMap<Key, Retry>,
+    /// [`OfKey::due`] of all keys.
+    due: BTreeSet<(u64, u64)>,
+    /// Keys whose last attempt failed.
+    failing: usize,
+    /// Buckets that are being deleted.
+    closed: HashSet<String>,
     /// No upload begins before this time, because the upstream cannot be reached.
     paused_until_ms: u64,
     /// When the last error was noted for operators.
@@ -174,44 +193,86 @@ struct State {
 }
 
 impl State {
-    fn insert(&mut self, pending: Arc<Pending>) {
+    /// Changes what is known of a key.
+    fn change(&mut self, key: &Key, change: impl FnOnce(&mut OfKey)) {
+        let of_key = self.by_key.entry(key.clone()).or_default();
+        if let Some(due) = of_key.due() {
+            self.due.remove(&due);
+        }
+        self.failing -= usize::from(of_key.attempts > 0);
+        change(of_key);
+        self.failing += usize::from(of_key.attempts > 0);
+        if let Some(due) = of_key.due() {
+            self.due.insert(due);
+        } else if of_key.changes.is_empty() && !of_key.is_running {
+            self.by_key.remove(key);
+        }
+    }
+
+    fn insert(&mut self, pending: Arc<Pending>, now_ms: u64) {
         self.memory_bytes += Pending::memory_bytes(&pending.record);
         self.bytes += pending.record.size_bytes;
         self.by_seq.insert(pending.seq, Arc::clone(&pending));
-        let of_key = self.by_key.entry(pending.key()).or_default();
-        let at = of_key.partition_point(|other| other.seq < pending.seq);
-        of_key.insert(at, pending);
+        self.change(&pending.key(), |of_key| {
+            if of_key.changes.is_empty() {
+                of_key.due_ms = now_ms;
+            }
+            let at = of_key.changes.partition_point(|other| other.seq < pending.seq);
+            of_key.changes.insert(at, pending);
+        });
     }
 
-    fn remove(&mut self, pending: &Pending) {
+    /// The change that has been due for the longest time. An upload of it runs from now on.
+    fn start_next(&mut self, now_ms: u64) -> Option<Arc<Pending>> {
+        let (due_ms, seq) = self.due.first().copied()?;
+        let next = self.by_seq.get(&seq).filter(|_| due_ms <= now_ms).cloned()?;
+        self.change(&next.key(), |of_key| of_key.is_running = true);
+        Some(next)
+    }
+
+    /// The upload of a key has ended.
+    fn end(&mut self, key: &Key) {
+        self.change(key, |of_key| of_key.is_running = false);
+    }
+
+    /// An attempt to send the first change of a key failed. It is repeated after a delay that grows
+    /// from `base_ms`.
+    fn retry_later(&mut self, key: &Key, now_ms: u64, base_ms: u64) {
+        self.change(key, |of_key| {
+            let factor = 2_u32.saturating_pow(of_key.attempts).min(BACK_OFF_MAX);
+            of_key.due_ms = now_ms.saturating_add(base_ms.saturating_mul(factor.into()));
+            of_key.attempts = of_key.attempts.saturating_add(1);
+        });
+    }
+
+    fn remove(&mut self, pending: &Pending, now_ms: u64) {
         let key = pending.key();
         if self.by_seq.remove(&pending.seq).is_some() {
             self.memory_bytes -= Pending::memory_bytes(&pending.record);
             self.bytes -= pending.record.size_bytes;
         }
-        if let Some(of_key) = self.by_key.get_mut(&key) {
-            of_key.retain(|other| other.seq != pending.seq);
-            if of_key.is_empty() {
-                self.by_key.remove(&key);
-            }
-        }
-        self.retries.remove(&key);
+        self.change(&key, |of_key| {
+            of_key.changes.retain(|other| other.seq != pending.seq);
+            // The next change waited for this one.
+            (of_key.attempts, of_key.due_ms) = (0, now_ms);
+        });
     }
 
     /// Whether a key, any key of a bucket, or anything has pending changes.
     fn has_changes(&self, bucket: Option<&str>, key: Option<&str>) -> bool {
         match (bucket, key) {
-            (None, _) => !self.by_key.is_empty(),
+            (None, _) => !self.by_seq.is_empty(),
             (Some(bucket), None) => {
-                let first = self.by_key.range((bucket.to_owned(), String::new())..).next();
-                first.is_some_and(|((of, _), _)| of == bucket)
+                let of_bucket = self.by_key.range((bucket.to_owned(), String::new())..);
+                let mut of_bucket = of_bucket.take_while(|((of, _), _)| of == bucket);
+                of_bucket.any(|(_, of_key)| !of_key.changes.is_empty())
             }
-            (Some(bucket), Some(key)) => self.by_key.contains_key(&(bucket.to_owned(), key.to_owned())),
+            (Some(bucket), Some(key)) => self.last(&(bucket.to_owned(), key.to_owned())).is_some(),
         }
     }
 
     fn last(&self, key: &Key) -> Option<&Arc<Pending>> {
-        self.by_key.get(key)?.last()
+        self.by_key.get(key)?.changes.last()
     }
 }
 
@@ -225,6 +286,8 @@ pub(super) struct WriteBack {
     state: Mutex<State>,
     /// Order the changes of a key, from the check of a condition until the change is durable.
     stripes: Vec<tokio::sync::Mutex<()>>,
+    /// Changes that are being added hold it shared, until they are in the state.
+    adding: Arc<RwLock<()>>,
     signals: Arc<Signals>,
     /// Tells that a change is at the upstream.
     settled: Notify,
@@ -289,7 +352,7 @@ impl WriteBack {
                 }
                 Ok((record, _, disk_bytes)) => {
                     let room = blocks.cache.reserve_always(disk_bytes);
-                    state.insert(Pending::new(seq, record, room));
+                    state.insert(Pending::new(seq, record, room), 0);
                 }
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     set_aside(&directory, &name, &metrics, &error)?;
@@ -320,6 +383,7 @@ impl WriteBack {
             environment,
             state: Mutex::new(state),
             stripes: (0..STRIPES).map(|_| tokio::sync::Mutex::default()).collect(),
+            adding: Arc::default(),
             signals: Arc::default(),
             settled: Notify::new(),
             uploads: Mutex::default(),
@@ -345,7 +409,7 @@ impl WriteBack {
     /// The last pending change of a key.
     pub fn find(&self, bucket: &str, key: &str) -> Option<Arc<Pending>> {
         let state = self.state.lock();
-        if state.by_key.is_empty() {
+        if state.by_seq.is_empty() {
             return None;
         }
         state.last(&(bucket.to_owned(), key.to_owned())).cloned()
@@ -374,7 +438,9 @@ impl WriteBack {
         let start = (bucket.to_owned(), prefix.to_owned());
         let of_prefix =
             state.by_key.range(start..).take_while(|((of, key), _)| of == bucket && key.starts_with(prefix));
-        of_prefix.filter_map(|((_, key), changes)| Some((key.clone(), Arc::clone(changes.last()?)))).collect()
+        of_prefix
+            .filter_map(|((_, key), of_key)| Some((key.clone(), Arc::clone(of_key.changes.last()?))))
+            .collect()
     }
 
     /// Whether a change can become pending with this condition; `false` if the upstream has to
@@ -383,7 +449,33 @@ impl WriteBack {
         *condition == Condition::Always || self.find(bucket, key).is_some()
     }
 
-    /// Stores a change durably.
+    /// Begins to add a change of a bucket. The bucket is not deleted before the guard is dropped.
+    ///
+    /// # Errors
+    /// `Busy` while the bucket is being deleted.
+    pub async fn begin(&self, bucket: &str) -> Result<Adding> {
+        let adding = Arc::clone(&self.adding).read_owned().await;
+        if self.state.lock().closed.contains(bucket) {
+            return Err(objects_error(ErrorKind::Busy, IN_DELETION));
+        }
+        Ok(adding)
+    }
+
+    /// Takes no changes of a bucket until the guard is dropped. When this returns, all earlier
+    /// changes are pending or have failed.
+    ///
+    /// # Errors
+    /// `Busy` while the bucket is being deleted.
+    pub async fn close(&self, bucket: &str) -> Result<Closed<'_>> {
+        if !self.state.lock().closed.insert(bucket.to_owned()) {
+            return Err(objects_error(ErrorKind::Busy, IN_DELETION));
+        }
+        let closed = Closed { write_back: self, bucket: bucket.to_owned() };
+        drop(self.adding.write().await);
+        Ok(closed)
+    }
+
+    /// Stores a change durably. `adding` is from [`WriteBack::begin`].
     ///
     /// # Errors
     /// `Conflict` or `NotFound` if the condition does not hold; `Busy` if there is no room;
@@ -393,13 +485,17 @@ impl WriteBack {
         mut record: Record,
         data: Data,
         condition: Condition,
+        adding: Adding,
     ) -> Result<Added> {
         record.origin.clone_from(&self.origin);
         record.changed_ms = self.environment.unix_ms();
         let write_back = Arc::clone(self);
         let runtime = self.blocks.client.runtime();
         // The task completes even if the caller ends early.
-        let task = runtime.spawn(async move { write_back.store(record, data, condition).await });
+        let task = runtime.spawn(async move {
+            let _adding = adding;
+            write_back.store(record, data, condition).await
+        });
         let ended = |error| Err(Error::new(ErrorKind::Internal, "a write ended early").with_source(error));
         task.await.unwrap_or_else(ended)
     }
@@ -436,7 +532,8 @@ impl WriteBack {
         self.blocking(move || file::publish(file, &directory, &format!("{seq:016x}"))).await?;
         // A restart finds the file now, even if the sync fails. So the change has its place before
         // later ones in any case.
-        self.state.lock().insert(Pending::new(seq, record, room));
+        let now_ms = self.environment.clock.monotonic_ms();
+        self.state.lock().insert(Pending::new(seq, record, room), now_ms);
         let directory = self.directory.clone();
         let synced = self.blocking(move || file::sync_directory(&directory)).await;
         self.note_state();
@@ -530,6 +627,21 @@ impl WriteBack {
         self.metrics.pending_bytes.store(state.bytes, Relaxed);
         let oldest = state.by_seq.first_key_value().map_or(0, |(_, pending)| pending.record.changed_ms);
         self.metrics.oldest_pending_ms.store(oldest, Relaxed);
+    }
+}
+
+/// The right to add a change.
+pub(super) type Adding = OwnedRwLockReadGuard<()>;
+
+/// A bucket that takes no changes.
+pub(super) struct Closed<'a> {
+    write_back: &'a WriteBack,
+    bucket: String,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.write_back.state.lock().closed.remove(&self.bucket);
     }
 }
 
@@ -629,3 +741,7 @@ impl Reader for PendingReader {
         Ok(Some(block.slice(start..end)))
     }
 }
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@
 
 use super::file::{BLOCK_BYTES, read_block};
 use super::status::{LastError, write_last_error};
-use super::{Pending, Retry, Signals, WriteBack, file, set_aside};
+use super::{Pending, Signals, WriteBack, file, set_aside};
 use crate::upstream::client::{Call, Payload};
 use crate::upstream::head::with_attributes;
 use benthic_core::{Error, ErrorKind, Result};
@@ -20,8 +20,6 @@ use tokio::task::JoinSet;
 
 /// Uploads at the same time.
 const UPLOADS_MAX: usize = 8;
-/// The longest time between two attempts is this many times the shortest.
-const BACK_OFF_MAX: u32 = 64;
 /// Minimum time between two notes of an error for operators.
 const NOTE_EVERY_MS: u64 = 1_000;
 /// How often the uploads look for changes whose time has come.
@@ -53,23 +51,14 @@ pub(super) async fn run(write_back: Weak<WriteBack>, signals: Arc<Signals>, look
 }
 
 impl WriteBack {
-    /// The oldest change that may be sent now: no other change of its key is before it.
+    /// The next change that may be sent now: no other change of its key is before it.
     fn start_next(&self) -> Option<Arc<Pending>> {
         let now_ms = self.environment.clock.monotonic_ms();
         let mut state = self.state.lock();
         if now_ms < state.paused_until_ms {
             return None;
         }
-        let is_due = |pending: &&Arc<Pending>| {
-            let key = pending.key();
-            let is_first = state.by_key.get(&key).and_then(|of_key| of_key.first());
-            is_first.is_some_and(|first| first.seq == pending.seq)
-                && !state.running.contains(&key)
-                && state.retries.get(&key).is_none_or(|retry| retry.at_ms <= now_ms)
-        };
-        let next = state.by_seq.values().find(is_due).cloned()?;
-        state.running.insert(next.key());
-        Some(next)
+        state.start_next(now_ms)
     }
 
     async fn send_and_settle(self: &Arc<Self>, pending: Arc<Pending>) {
@@ -88,7 +77,7 @@ impl WriteBack {
                     (self.directory.clone(), pending.name(), Arc::clone(&self.metrics));
                 let aside = self.blocking(move || set_aside(&directory, &name, &metrics, &error)).await;
                 if aside.is_ok() {
-                    self.state.lock().remove(&pending);
+                    self.forget(&pending);
                 }
                 aside
             }
@@ -98,7 +87,7 @@ impl WriteBack {
             Ok(()) => self.note_success(),
             Err(error) => self.note_failure(&pending, error),
         }
-        self.state.lock().running.remove(&pending.key());
+        self.state.lock().end(&pending.key());
         self.note_state();
         self.settled.notify_waiters();
     }
@@ -108,9 +97,14 @@ impl WriteBack {
         let Pending { record, .. } = pending;
         self.blocks.forget(&record.bucket, &record.key, None).await;
         self.blocking(move || file::remove(&directory, &name)).await?;
-        self.state.lock().remove(pending);
+        self.forget(pending);
         self.metrics.written_back.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    fn forget(&self, pending: &Pending) {
+        let now_ms = self.environment.clock.monotonic_ms();
+        self.state.lock().remove(pending, now_ms);
     }
 
     /// Notes that a change is settled. The last failure is over when no other change has failed.
@@ -120,7 +114,7 @@ impl WriteBack {
         if state.by_seq.is_empty() || !self.blocks.client.is_down() {
             state.paused_until_ms = 0;
         }
-        let is_over = state.retries.is_empty() && state.paused_until_ms == 0;
+        let is_over = state.failing == 0 && state.paused_until_ms == 0;
         if is_over && self.metrics.pending_failing.swap(0, Relaxed) == 1 {
             state.noted_ms = 0;
             drop(state);
@@ -149,10 +143,7 @@ impl WriteBack {
             // That says nothing about this change.
             state.paused_until_ms = now_ms.saturating_add(base);
         } else {
-            let retry = state.retries.entry(pending.key()).or_default();
-            let factor = 2_u32.saturating_pow(retry.attempts).min(BACK_OFF_MAX);
-            let at_ms = now_ms.saturating_add(base.saturating_mul(u64::from(factor)));
-            *retry = Retry { attempts: retry.attempts.saturating_add(1), at_ms };
+            state.retry_later(&pending.key(), now_ms, base);
         }
         if state.noted_ms > 0 && now_ms.saturating_sub(state.noted_ms) < NOTE_EVERY_MS {
             return;
@@ -179,12 +170,14 @@ impl WriteBack {
                 answer => answer.map(drop),
             };
         }
-        let (checked, path) = (Arc::clone(pending), self.directory.join(pending.name()));
+        // Without the change itself, which keeps the cache open: an upload that ends early does not
+        // wait for the check.
+        let (checked, path) = (record.clone(), self.directory.join(pending.name()));
         let file = self
             .blocking(move || {
                 let file = std::fs::File::open(path).map_err(file::unreadable)?;
-                let blocks = checked.record.size_bytes.div_ceil(BLOCK_BYTES);
-                (0..blocks).try_for_each(|index| read_block(&file, &checked.record, index).map(drop))?;
+                let blocks = checked.size_bytes.div_ceil(BLOCK_BYTES);
+                (0..blocks).try_for_each(|index| read_block(&file, &checked, index).map(drop))?;
                 Ok(file)
             })
             .await?;

@@ -2,7 +2,7 @@
 
 use super::far::{self, Far, RUNTIME};
 use crate::sal::{finish, kind, put, read};
-use benthic_core::ErrorKind;
+use benthic_core::{Environment, ErrorKind, Stopwatch};
 use benthic_s3::sal::{Bucket, Buckets, List, ListKind, ListPosition, NewBucket, Objects};
 use benthic_s3::upstream::{self, Credentials, UpstreamSal};
 use futures::executor::block_on;
@@ -13,8 +13,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+const HANG: &str = "hang";
+
 /// Answers each request with the next of these, and closes the connection; repeats the last byte if
-/// it is a `*`.
+/// it is a `*`. It reads no more than the head, and keeps the connection open, for [`HANG`].
 struct Hostile {
     address: String,
     answers: Arc<Mutex<Vec<Vec<u8>>>>,
@@ -41,6 +43,9 @@ impl Hostile {
                         let mut answers = answers.lock().unwrap();
                         if answers.is_empty() { Vec::new() } else { answers.remove(0) }
                     };
+                    if answer == HANG.as_bytes() {
+                        std::future::pending::<()>().await;
+                    }
                     let _ = stream.write_all(&answer).await;
                     if answer.ends_with(b"*") {
                         let endless = vec![b'x'; 64 << 10];
@@ -54,12 +59,16 @@ impl Hostile {
     }
 
     fn driver(&self) -> (Arc<UpstreamSal>, Bucket, TempDir) {
+        self.driver_that_waits(Duration::from_secs(1))
+    }
+
+    fn driver_that_waits(&self, answer_timeout: Duration) -> (Arc<UpstreamSal>, Bucket, TempDir) {
         let credentials =
             Credentials { access_key: "key".into(), secret_key: "secret".into(), session_token: None };
         let far = Far { address: self.address.clone(), credentials };
         let cache = tempfile::Builder::new().prefix("benthic-s3").tempdir().unwrap();
         let mut options: upstream::Options = far.options(&far.address, cache.path());
-        options.endpoint.answer_timeout = Duration::from_secs(1);
+        options.endpoint.answer_timeout = answer_timeout;
         let own = far::in_memory();
         let new = NewBucket { name: "photos".into(), owner: "main".into(), ..NewBucket::default() };
         block_on(own.create_bucket(new)).unwrap();
@@ -76,6 +85,51 @@ impl Hostile {
 /// Lets the driver forget that the upstream did not answer.
 fn wait() {
     std::thread::park_timeout(2 * far::RETRY_AFTER);
+}
+
+/// The result of a call, and how long it took.
+fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
+    let clock = Environment::default().clock;
+    let watch = Stopwatch::start(clock.as_ref());
+    (call(), watch.elapsed())
+}
+
+#[test]
+fn an_upload_without_progress_is_given_up() {
+    let upstream = Hostile::start();
+    let (sal, bucket, _cache) = upstream.driver_that_waits(Duration::from_millis(200));
+    // More than the buffers of the system hold; and less, where only the answer is missing. The
+    // time for all of the former would be eight minutes.
+    for (len, seconds_max) in [(32 << 20, 10), (1_000, 10)] {
+        upstream.answer(&[HANG]);
+        let data = vec![b'x'; len];
+        let (stored, took) = timed(|| put(sal.as_ref(), &bucket, "k", &data, finish(&data)).map(drop));
+        assert_eq!(kind(stored), ErrorKind::OutcomeUnknown);
+        assert!(took < Duration::from_secs(seconds_max), "{len} {took:?}");
+    }
+}
+
+#[test]
+fn reads_do_not_wait_for_an_upstream_that_hangs() {
+    let upstream = Hostile::start();
+    let (sal, bucket, _cache) = upstream.driver_that_waits(Duration::from_secs(2));
+    let head = "HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-length: 5\r\n\r\n";
+    let find = || block_on(sal.object(&bucket, "k", None)).map(|object| upstream::is_stale(&object));
+    upstream.answer(&[head]);
+    assert!(!find().unwrap());
+    upstream.answer(&[HANG; 10]);
+    let (found, took) = timed(find);
+    assert!(found.unwrap() && took >= Duration::from_secs(2), "{took:?}");
+    // A request of its own finds out whether the upstream is back.
+    for _ in 0..2 {
+        wait();
+        let (found, took) = timed(find);
+        assert!(found.unwrap() && took < Duration::from_secs(1), "{took:?}");
+    }
+    // It has to end first.
+    std::thread::park_timeout(Duration::from_secs(2));
+    upstream.answer(&[head, head]);
+    assert!(!find().unwrap(), "the first read after the outage is current");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::sal::{data, finish, put, read};
 use benthic_core::ErrorKind;
 use benthic_s3::sal::{Buckets, Delete, NewBucket, Objects, Sal};
 use benthic_s3::upstream::{self, UpstreamSal};
-use benthic_testkit::power::{Call, Cut, Disk, FileTree, Record, Recorder, Sync, mark};
+use benthic_testkit::power::{Call, Cut, Disk, Fault, FileTree, Record, Recorder, Sync, mark};
 use benthic_testkit::random::Rng;
 use futures::executor::block_on;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,17 +63,20 @@ fn child() {
     line.set_up(false);
     mark(&marks, &format!("upstream http://{}/", line.address));
     for (number, (key, size)) in CHANGES.into_iter().enumerate() {
-        match size {
+        let changed = match size {
             Some(size) => {
                 let data = bytes(number, size);
-                put(sal.as_ref(), &bucket, key, &data, finish(&data)).map(drop).unwrap();
+                put(sal.as_ref(), &bucket, key, &data, finish(&data)).map(drop)
             }
             None => {
                 let delete = Delete { key: key.into(), ..Delete::default() };
-                block_on(sal.delete(&bucket, &delete)).map(drop).unwrap();
+                block_on(sal.delete(&bucket, &delete)).map(drop)
             }
+        };
+        match changed {
+            Ok(()) => mark(&marks, &format!("done {number}")),
+            Err(error) => mark(&marks, &format!("failed {number} {}", error.kind())),
         }
-        mark(&marks, &format!("done {number}"));
     }
     mark(&marks, "sends");
     line.set_up(true);
@@ -162,15 +165,106 @@ fn check_reads(dir: &Path, origin: &str, point: &Point, own: &Arc<dyn Sal>) {
 }
 
 fn record(folder: &Path) -> Record {
-    let recorder = Recorder::build(folder).unwrap();
-    let dir = folder.join("cache");
-    std::fs::create_dir(&dir).unwrap();
+    let record = run(&Recorder::build(folder).unwrap(), &folder.join("cache"), None);
+    assert!(record.status.success(), "{}", record.stderr);
+    record
+}
+
+fn run(recorder: &Recorder, dir: &Path, fault: Option<Fault>) -> Record {
+    std::fs::create_dir(dir).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "upstream::power::child", "--nocapture", "--test-threads=1"]);
     command.env(TASK_VARIABLE, "1");
-    let record = recorder.run(command, &dir, "child", None).unwrap();
-    assert!(record.status.success(), "{}", record.stderr);
-    record
+    recorder.run(command, dir, "child", fault).unwrap()
+}
+
+/// The texts of the marks up to a point.
+fn marks(record: &Record, at: usize) -> Vec<&str> {
+    let texts = record.events[..at].iter().filter_map(|event| match &event.call {
+        Call::Mark { text } => Some(text.trim()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The changes whose complete files are in a tree. Numbers do not identify them after a failure.
+fn complete(tree: &FileTree) -> BTreeSet<usize> {
+    let number = |content: &[u8]| {
+        let text = String::from_utf8_lossy(content);
+        (0..CHANGES.len()).find(|number| {
+            let (key, size) = CHANGES[*number];
+            text.contains(&format!("\"key\":\"{key}\",\"deletes\":{}", size.is_none()))
+                && text.contains(&format!("\"size_bytes\":{},", size.unwrap_or(0)))
+        })
+    };
+    let files =
+        tree.0.iter().filter(|(path, _)| path.strip_prefix("pending/").is_some_and(|name| name.len() == 16));
+    let files =
+        files.filter_map(|(_, content)| content.as_deref().filter(|data| data.ends_with(b"BNTHWB01")));
+    files.filter_map(number).collect()
+}
+
+/// Lets a sync fail. A change is acknowledged only if it is durable: the one whose sync failed is
+/// not, and no cut loses another. Returns whether there was such a sync.
+fn one_sync_fails(recorder: &Recorder, folder: &Path, fault: Fault) -> bool {
+    let Fault { kind, nth, .. } = fault;
+    let what = format!("kind={kind} nth={nth}");
+    let record = run(recorder, &folder.join(format!("{kind}{nth}")), Some(fault));
+    let failed_at = record.events.iter().position(|event| matches!(event.call, Call::Fault { .. }));
+    let Some(failed_at) = failed_at else { return false };
+    let before = marks(&record, failed_at);
+    if !before.iter().any(|text| text.starts_with("upstream")) {
+        // A gateway whose directory is not durable does not start.
+        assert!(
+            !record.status.success() && record.stderr.contains("cannot sync"),
+            "{what} {}",
+            record.stderr
+        );
+        return true;
+    }
+    assert!(record.status.success(), "{what} {}", record.stderr);
+    let all = marks(&record, record.events.len());
+    let failed: Vec<&str> = all.iter().filter_map(|text| text.strip_prefix("failed ")).collect();
+    if before.contains(&"sends") {
+        assert!(failed.is_empty(), "{what} {failed:?}");
+    } else {
+        let change = before.iter().filter(|text| text.starts_with("done")).count();
+        let kind = if kind == 'd' { "outcome_unknown" } else { "unavailable" };
+        assert_eq!(failed, [format!("{change} {kind}")], "{what}");
+    }
+    let mut disk = Disk::new(&record, &FileTree::default(), 1);
+    let mut rng = Rng(nth.into());
+    for at in failed_at..=record.events.len() {
+        disk.advance(at);
+        let marks = marks(&record, at);
+        if marks.contains(&"sends") {
+            break;
+        }
+        let done = marks.iter().filter_map(|text| text.strip_prefix("done ")?.parse().ok()).collect();
+        let kept = complete(&disk.cut(Cut::Any, &mut rng));
+        assert!(kept.is_superset(&done), "{what} at={at} {done:?} {kept:?}");
+    }
+    disk.advance(record.events.len());
+    assert!(complete(&disk.live()).is_empty(), "{what}: all changes were sent");
+    true
+}
+
+#[test]
+fn a_change_whose_sync_fails_is_not_acknowledged() {
+    const EIO: i32 = 5;
+    let folder = tempfile::Builder::new().prefix("benthic-s3").tempdir().unwrap();
+    let recorder = Recorder::build(folder.path()).unwrap();
+    for kind in ['d', 's'] {
+        let fails = |nth| one_sync_fails(&recorder, folder.path(), Fault { kind, nth, errno: EIO });
+        if benthic_testkit::seed::is_long() {
+            let count = (1..).take_while(|nth| fails(*nth)).count();
+            assert!(count >= CHANGES.len(), "{kind} {count}");
+        } else {
+            // The start of the gateway, changes, and the removal of one that is sent.
+            let samples: &[u32] = if kind == 'd' { &[1, 4, 8, 14] } else { &[1, 3] };
+            assert!(samples.iter().all(|nth| fails(*nth)), "{kind}");
+        }
+    }
 }
 
 #[test]

@@ -370,6 +370,78 @@ fn all() -> List {
     }
 }
 
+/// Stores an object, and does something else between its data and its end.
+fn store_slowly(sal: &UpstreamSal, bucket: &Bucket, key: &str, between: impl FnOnce()) -> Result<()> {
+    let mut writer = block_on(sal.write(bucket, key, None, None, None, None))?;
+    block_on(writer.write(Bytes::from_static(b"data")))?;
+    between();
+    block_on(writer.finish(finish(b"data"))).map(drop)
+}
+
+#[test]
+fn a_bucket_that_is_deleted_during_a_write_keeps_no_change() {
+    let setup = Setup::new();
+    let sal = setup.open();
+    // Through this gateway, also if the bucket exists again.
+    let delete = || block_on(sal.delete_bucket("photos")).unwrap();
+    assert_eq!(kind(store_slowly(&sal, &bucket(&sal), "k", delete)), ErrorKind::NotFound);
+    assert_eq!(setup.pending(), Vec::<PathBuf>::new());
+    let new = || NewBucket { name: "photos".into(), owner: "main".into(), ..NewBucket::default() };
+    block_on(sal.create_bucket(new())).unwrap();
+    let replace = || {
+        block_on(sal.delete_bucket("photos")).unwrap();
+        block_on(sal.create_bucket(new())).unwrap();
+    };
+    assert_eq!(kind(store_slowly(&sal, &bucket(&sal), "k", replace)), ErrorKind::NotFound);
+    assert_eq!(setup.pending(), Vec::<PathBuf>::new());
+    // At the upstream.
+    let delete = || block_on(setup.far_sal.delete_bucket("photos")).unwrap();
+    assert_eq!(kind(store_slowly(&sal, &bucket(&sal), "k", delete)), ErrorKind::NotFound);
+    assert_eq!(setup.pending(), Vec::<PathBuf>::new());
+    block_on(setup.far_sal.create_bucket(new())).unwrap();
+    // A line that breaks meanwhile says nothing about the bucket.
+    store_slowly(&sal, &bucket(&sal), "k", || setup.line.set_up(false)).unwrap();
+    assert_eq!(setup.pending().len(), 1);
+    setup.line.set_up(true);
+    block_on(sal.drain_all()).unwrap();
+    assert_eq!(setup.far_get("k").unwrap(), b"data");
+}
+
+#[test]
+fn a_bucket_that_is_deleted_beside_writers_keeps_no_change() {
+    let setup = Setup::new();
+    let sal = setup.open();
+    for round in 0..3 {
+        let bucket = bucket(&sal);
+        let writer = |thread: u32| {
+            let (sal, bucket, key) = (&sal, &bucket, format!("k{thread}"));
+            move || {
+                // Until the bucket is gone.
+                let failed = (0..10_000).find_map(|_| {
+                    let delete = Delete { key: key.clone(), ..Delete::default() };
+                    let stored = store_slowly(sal, bucket, &key, || ());
+                    let changed = stored.and_then(|()| block_on(sal.delete(bucket, &delete)).map(drop));
+                    changed.err().filter(|error| error.kind() != ErrorKind::Busy)
+                });
+                assert_eq!(failed.unwrap().kind(), ErrorKind::NotFound);
+            }
+        };
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..2).map(|thread| scope.spawn(writer(thread))).collect();
+            // The bucket is empty only at some moments.
+            let deleted = (0..1_000).any(|_| block_on(sal.delete_bucket("photos")).is_ok());
+            assert!(deleted, "{round}");
+            for writer in writers {
+                writer.join().unwrap();
+            }
+        });
+        block_on(sal.drain_all()).unwrap();
+        assert_eq!(setup.pending(), Vec::<PathBuf>::new());
+        let new = NewBucket { name: "photos".into(), owner: "main".into(), ..NewBucket::default() };
+        block_on(sal.create_bucket(new)).unwrap();
+    }
+}
+
 #[test]
 fn a_cache_with_changes_serves_no_other_upstream() {
     let setup = Setup::new();
