@@ -229,7 +229,7 @@ fn one_sync_fails(recorder: &Recorder, folder: &Path, fault: Fault) -> bool {
         assert!(failed.is_empty(), "{what} {failed:?}");
     } else {
         let change = before.iter().filter(|text| text.starts_with("done")).count();
-        let kind = if kind == 'd' { "outcome_unknown" } else { "unavailable" };
+        let kind = if kind == 'd' { "outcome_unknown" } else { "internal" };
         assert_eq!(failed, [format!("{change} {kind}")], "{what}");
     }
     let mut disk = Disk::new(&record, &FileTree::default(), 1);
