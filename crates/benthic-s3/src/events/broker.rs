@@ -87,7 +87,7 @@ impl Broker {
         }
         match self {
             Broker::Amqp(amqp) => amqp.disconnect(),
-            Broker::Kafka(kafka) => kafka.disconnect(),
+            Broker::Kafka(kafka) => kafka.ask_again(),
         }
         Err(Failure::Unavailable("no answer within 10 seconds".to_owned()))
     }

@@ -6,9 +6,9 @@
 //! confirmations ([`link`]).
 //!
 //! A publisher needs a dozen of AMQP's messages, so this module has them itself. Rejected: `lapin`,
-//! which adds 47 crates to the build and changes features of those that all others share; and
-//! `amqprs`, which cannot report a wrong password, because it does not announce the capability
-//! `authentication_failure_close`, and which takes frames of any size from the broker.
+//! which adds 47 crates to the build and changes the features of crates that the whole workspace
+//! shares; and `amqprs`, which cannot report a wrong password, because it does not announce the
+//! capability `authentication_failure_close`, and which takes frames of any size from the broker.
 //!
 //! Source: the specification of AMQP 0-9-1, and <https://www.rabbitmq.com/docs/confirms>.
 

@@ -6,10 +6,10 @@
 //! of its own, because a broker answers the requests of a connection one after the other.
 //!
 //! A producer without transactions needs five of Kafka's requests, so this module has them itself.
-//! Rejected: `rskafka`, which adds 12 crates to the build and changes features of those that all
-//! others share; and `kafka-protocol`, which has the bytes of all requests, but neither logins nor
-//! connections. There is no idempotent producer: a retry can write a record twice, which delivery
-//! at least once permits.
+//! Rejected: `rskafka`, which adds 12 crates to the build and changes the features of crates that
+//! the whole workspace shares; and `kafka-protocol`, which has the bytes of all requests, but
+//! neither logins nor connections. There is no idempotent producer: a retry can write a record
+//! twice, which delivery at least once permits.
 //!
 //! Source: <https://kafka.apache.org/protocol>.
 
@@ -25,13 +25,23 @@ use link::{Link, Login};
 use parking_lot::Mutex as SyncMutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use wire::Refusal;
 
 /// Limit on the connections to partitions.
 const WRITERS_MAX: usize = 256;
+/// Limit on the time in which a broker names the brokers of the partitions, with the time to
+/// connect and to log in, so that there is time for another broker.
+const LEADERS_TIMEOUT: Duration = Duration::from_secs(3);
+/// After this time, the gateway asks again for the brokers of the partitions, as Kafka's Java
+/// client does. So it finds new partitions.
+const LEADERS_AGE_MAX: Duration = Duration::from_secs(5 * 60);
+/// How long a message waits for the messages to its partition that come first.
+const TURN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Limit on the brokers that an address names.
 const BROKERS_MAX: usize = 32;
 
@@ -59,9 +69,16 @@ struct Access {
 /// What is known of the topic, and the connections to its partitions.
 struct Open {
     /// The broker of each partition.
-    leaders: Vec<Option<Address>>,
-    writers: SyncMutex<HashMap<usize, Arc<Mutex<Option<Link>>>>>,
+    leaders: Vec<Option<Arc<Address>>>,
+    /// When the cluster named them.
+    asked_at: Instant,
+    /// Whether a message has failed since. The cause may be what the gateway knows of the cluster.
+    is_doubtful: AtomicBool,
+    writers: SyncMutex<Writers>,
 }
+
+/// The connections of partitions, which are open after the first message.
+type Writers = HashMap<usize, Arc<Mutex<Option<Link>>>>;
 
 impl Kafka {
     /// A topic. `brokers` has the form `HOST:PORT[,HOST:PORT...]`. Without `tls`, the connections
@@ -99,59 +116,80 @@ impl Kafka {
     pub(super) async fn send(&self, message: &Message) -> Result<(), Failure> {
         let open = self.open().await.map_err(Failure::Unavailable)?;
         let produced = open.produce(&self.access, &self.topic, message).await;
-        let Err(failure) = produced else { return Ok(()) };
-        if matches!(failure, Failure::Unavailable(_)) {
-            // The cause may be what the gateway knows of the cluster. So it asks again.
-            let mut slot = self.open.lock().await;
-            if slot.as_ref().is_some_and(|now| Arc::ptr_eq(now, &open)) {
-                *slot = None;
-            }
+        if matches!(produced, Err(Failure::Unavailable(_))) {
+            open.is_doubtful.store(true, Relaxed);
         }
-        Err(failure)
+        produced
     }
 
-    /// Closes the connections when the last message on them has ended.
-    pub(super) fn disconnect(&self) {
-        // The broker that does not answer may be the first one.
-        self.first.fetch_add(1, Relaxed);
-        // Otherwise somebody connects at this moment.
-        if let Ok(mut open) = self.open.try_lock() {
-            *open = None;
+    /// Asks again for the brokers of the partitions before the next message.
+    pub(super) fn ask_again(&self) {
+        // Otherwise somebody asks at this moment.
+        if let Ok(open) = self.open.try_lock()
+            && let Some(open) = &*open
+        {
+            open.is_doubtful.store(true, Relaxed);
         }
     }
 
     async fn open(&self) -> Result<Arc<Open>, String> {
         let mut slot = self.open.lock().await;
-        if let Some(open) = &*slot {
+        if let Some(open) = slot.as_ref().filter(|open| open.is_fresh()) {
             return Ok(Arc::clone(open));
         }
         let leaders = self.leaders().await?;
-        let open = Open { leaders, writers: SyncMutex::default() };
+        let writers = slot.as_ref().map(|earlier| earlier.writers_of(&leaders)).unwrap_or_default();
+        let open = Open {
+            leaders,
+            asked_at: Instant::now(),
+            is_doubtful: AtomicBool::new(false),
+            writers: SyncMutex::new(writers),
+        };
         Ok(Arc::clone(slot.insert(Arc::new(open))))
     }
 
-    /// Asks a broker for the brokers of the partitions.
-    async fn leaders(&self) -> Result<Vec<Option<Address>>, String> {
+    /// Asks one broker after the other for the brokers of the partitions. The next call begins with
+    /// the broker that answered, and, if the caller gave up, with the one that was asked last.
+    async fn leaders(&self) -> Result<Vec<Option<Arc<Address>>>, String> {
         let mut failure = String::new();
         for _ in &self.brokers {
-            let number = self.first.load(Relaxed) % self.brokers.len();
-            match link::connect(&self.brokers[number], &self.access).await {
-                Ok(stream) => {
-                    let mut link = Link::open(stream, &self.access).await?;
-                    let answer = link.ask(wire::METADATA, &wire::metadata(&self.topic)).await?;
-                    return wire::parse_metadata(answer, &self.topic);
+            // One call at a time, because the caller holds the lock of `open`.
+            let first = self.first.load(Relaxed);
+            let broker = &self.brokers[first % self.brokers.len()];
+            failure = match timeout(LEADERS_TIMEOUT, self.ask_leaders(broker)).await {
+                Ok(Ok(leaders)) => return Ok(leaders),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    let (host, port) = broker;
+                    format!("the broker {host}:{port} did not answer within 3 seconds")
                 }
-                Err(error) => {
-                    self.first.fetch_add(1, Relaxed);
-                    failure = error;
-                }
-            }
+            };
+            self.first.store(first.wrapping_add(1), Relaxed);
         }
         Err(failure)
+    }
+
+    async fn ask_leaders(&self, broker: &Address) -> Result<Vec<Option<Arc<Address>>>, String> {
+        let stream = link::connect(broker, &self.access).await?;
+        let mut link = Link::open(stream, &self.access).await?;
+        let answer = link.ask(wire::METADATA, &wire::metadata(&self.topic)).await?;
+        wire::parse_metadata(answer, &self.topic)
     }
 }
 
 impl Open {
+    fn is_fresh(&self) -> bool {
+        !self.is_doubtful.load(Relaxed) && self.asked_at.elapsed() < LEADERS_AGE_MAX
+    }
+
+    /// The connections of the partitions that still have the same broker.
+    fn writers_of(&self, leaders: &[Option<Arc<Address>>]) -> Writers {
+        let writers = self.writers.lock();
+        let kept =
+            writers.iter().filter(|(partition, _)| leaders.get(**partition) == self.leaders.get(**partition));
+        kept.map(|(partition, writer)| (*partition, Arc::clone(writer))).collect()
+    }
+
     async fn produce(&self, access: &Access, topic: &str, message: &Message) -> Result<(), Failure> {
         let partition = partition_of(message.key.as_bytes(), self.leaders.len());
         let Some(leader) = &self.leaders[partition] else {
@@ -160,7 +198,8 @@ impl Open {
         let number = partition as i32;
         let request = wire::produce(topic, number, message.key.as_bytes(), &message.body, message.time_ms);
         let writer = self.writer(partition);
-        let mut slot = writer.lock().await;
+        // To wait for other messages says nothing of the cluster.
+        let Ok(mut slot) = timeout(TURN_TIMEOUT, writer.lock()).await else { return Err(Failure::Later) };
         // Taken out of the slot: if the caller gives up, nobody reads an answer to another request.
         let earlier = match slot.take() {
             // A broker closes connections that are idle.
@@ -193,7 +232,11 @@ impl Open {
     fn writer(&self, partition: usize) -> Arc<Mutex<Option<Link>>> {
         let mut writers = self.writers.lock();
         if writers.len() >= WRITERS_MAX && !writers.contains_key(&partition) {
-            writers.clear();
+            let idle = writers.iter().find(|(_, writer)| Arc::strong_count(writer) == 1);
+            let idle = idle.map(|(partition, _)| *partition);
+            if let Some(other) = idle.or_else(|| writers.keys().next().copied()) {
+                writers.remove(&other);
+            }
         }
         Arc::clone(writers.entry(partition).or_default())
     }

@@ -1,4 +1,4 @@
-use super::{Kafka, murmur2, partition_of};
+use super::{Kafka, WRITERS_MAX, murmur2, partition_of};
 use crate::events::broker::Message;
 use crate::events::webhook::Failure;
 use crate::identity::Sasl;
@@ -6,8 +6,10 @@ use benthic_core::Environment;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 #[test]
 fn keys_have_the_partitions_of_kafkas_own_clients() {
@@ -119,6 +121,69 @@ async fn brokers_that_do_not_answer_are_passed_over() {
     assert!(
         matches!(none, Err(Failure::Unavailable(reason)) if reason.contains("cannot connect to 127.0.0.1:1"))
     );
+}
+
+#[tokio::test]
+async fn a_silent_broker_is_passed_over_however_many_messages_wait() {
+    let cases = [2, 16].map(|count| async move {
+        // Connections wait in the backlog.
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, taken) = broker(100, 0).await;
+        let kafka = kafka(&format!("{},{address}", silent.local_addr().unwrap()));
+        let message = message();
+        let sent = futures::future::join_all((0..count).map(|_| kafka.send(&message)));
+        // One broker that is silent takes three seconds.
+        let sent = timeout(Duration::from_secs(9), sent).await.unwrap();
+        assert_eq!(sent, vec![Ok(()); count]);
+        assert_eq!(taken.load(Relaxed), count);
+        // The next question begins with the broker that answers.
+        kafka.ask_again();
+        assert_eq!(timeout(Duration::from_secs(2), kafka.send(&message)).await, Ok(Ok(())));
+    });
+    futures::future::join_all(cases).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_refuses_after_the_connection_is_passed_over() {
+    // A broker that closes each connection.
+    let (closing, _) = broker(0, 0).await;
+    let (address, _) = broker(100, 0).await;
+    assert_eq!(kafka(&format!("{closing},{address}")).send(&message()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_its_turn_is_sent_later() {
+    let (address, taken) = broker(100, 0).await;
+    let kafka = kafka(&address);
+    assert_eq!(kafka.send(&message()).await, Ok(()));
+    let open = kafka.open().await.unwrap();
+    let writer = open.writer(0);
+    let other = writer.lock().await;
+    assert_eq!(kafka.send(&message()).await, Err(Failure::Later));
+    drop(other);
+    // The gateway has no doubt of the cluster.
+    assert!(Arc::ptr_eq(&open, &kafka.open().await.unwrap()));
+    // After a failure, it asks again, and keeps the connection.
+    kafka.ask_again();
+    assert_eq!(kafka.send(&message()).await, Ok(()));
+    let asked = kafka.open().await.unwrap();
+    assert!(!Arc::ptr_eq(&open, &asked));
+    assert!(Arc::ptr_eq(&writer, &asked.writer(0)));
+    assert_eq!(taken.load(Relaxed), 2);
+}
+
+#[tokio::test]
+async fn the_number_of_connections_has_a_limit() {
+    let (address, _) = broker(100, 0).await;
+    let kafka = kafka(&address);
+    let open = kafka.open().await.unwrap();
+    let used = open.writer(0);
+    for partition in 1..2 * WRITERS_MAX {
+        open.writer(partition);
+        assert!(open.writers.lock().len() <= WRITERS_MAX);
+    }
+    // A message uses it.
+    assert!(Arc::ptr_eq(&used, &open.writer(0)));
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn invalid_challenges_are_refused() {
         &CHALLENGE.replace("%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", ""),
         &CHALLENGE.replace("s=W22Z", "s=!!!!"),
         &CHALLENGE.replace("i=4096", "i=4095"),
-        &CHALLENGE.replace("i=4096", "i=100001"),
+        &CHALLENGE.replace("i=4096", "i=16385"),
         &CHALLENGE.replace("i=4096", "i=4294967295"),
         &CHALLENGE.replace("i=4096", "i=-1"),
         &CHALLENGE.replace(",i=4096", ""),

@@ -4,6 +4,7 @@ use super::Address;
 use bytes::{Buf, BufMut, Bytes, BytesMut, TryGetError};
 use crc_fast::CrcAlgorithm;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The number of a request, and its version.
 #[derive(Clone, Copy)]
@@ -21,6 +22,8 @@ pub(super) const SASL_AUTHENTICATE: Request = Request { key: 36, version: 0 };
 /// How long the broker waits for the replicas.
 const ACKS_TIMEOUT_MS: i32 = 8_000;
 const ACKS_ALL: i16 = -1;
+/// Limit on the name of a host, as DNS has it.
+const HOST_BYTES_MAX: usize = 255;
 
 pub(super) const NOT_KAFKA: &str =
     "the server does not speak Kafka's protocol; check the port, and whether it wants TLS";
@@ -166,11 +169,12 @@ pub(super) fn check_versions(answer: Bytes) -> Result<(), String> {
     Ok(())
 }
 
-/// The broker of each partition of a topic.
+/// The broker of each partition of a topic. A broker with a longer name than DNS permits counts as
+/// none.
 ///
 /// # Errors
 /// A message that says why there is none.
-pub(super) fn parse_metadata(answer: Bytes, topic: &str) -> Result<Vec<Option<Address>>, String> {
+pub(super) fn parse_metadata(answer: Bytes, topic: &str) -> Result<Vec<Option<Arc<Address>>>, String> {
     let parse = |mut answer: Bytes| {
         let answer = &mut answer;
         // The time of a throttled request.
@@ -222,12 +226,12 @@ pub(super) fn parse_metadata(answer: Bytes, topic: &str) -> Result<Vec<Option<Ad
     if leaders.is_empty() || !is_complete {
         return Err("the broker does not list all partitions of the topic".to_owned());
     }
-    let addresses: HashMap<i32, (String, i32)> = brokers.into_iter().collect();
-    let address_of = |id| {
-        let (host, port) = addresses.get(id)?;
-        u16::try_from(*port).ok().map(|port| (host.clone(), port))
+    let address = |(id, (host, port)): (i32, (String, i32))| {
+        let port = u16::try_from(port).ok().filter(|_| host.len() <= HOST_BYTES_MAX)?;
+        Some((id, Arc::new((host, port))))
     };
-    Ok(leaders.values().map(address_of).collect())
+    let addresses: HashMap<i32, Arc<Address>> = brokers.into_iter().filter_map(address).collect();
+    Ok(leaders.values().map(|id| addresses.get(id).cloned()).collect())
 }
 
 /// # Errors
@@ -283,7 +287,7 @@ pub(super) fn parse_produce(answer: Bytes, topic: &str, partition: i32) -> Resul
     let found = topics.into_iter().find(|(name, _)| name == topic);
     let found = found.and_then(|(_, results)| results.into_iter().find(|(number, _)| *number == partition));
     let (_, code) = found.ok_or(NOT_KAFKA)?;
-    let is_of_message = [MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD].contains(&code);
+    let is_of_message = [MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE].contains(&code);
     Ok((code != 0).then(|| Refusal { is_of_message, reason: refused(code, None) }))
 }
 
@@ -317,7 +321,6 @@ const UNKNOWN_TOPIC: i16 = 3;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const RECORD_LIST_TOO_LARGE: i16 = 18;
 const UNSUPPORTED_MECHANISM: i16 = 33;
-const INVALID_RECORD: i16 = 87;
 
 /// A code of a broker, with its name in Kafka's documentation.
 fn refused(code: i16, message: Option<String>) -> String {
@@ -342,7 +345,8 @@ fn refused(code: i16, message: Option<String>) -> String {
         44 => "POLICY_VIOLATION",
         56 => "KAFKA_STORAGE_ERROR",
         58 => "SASL_AUTHENTICATION_FAILED",
-        INVALID_RECORD => "INVALID_RECORD",
+        // The rules of the topic refuse it, so they refuse every event.
+        87 => "INVALID_RECORD",
         _ => "unknown code",
     };
     match message.filter(|message| !message.is_empty()) {

@@ -5,6 +5,7 @@ use super::{
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 use bytes::{BufMut, Bytes, BytesMut};
+use std::sync::Arc;
 
 #[test]
 fn a_record_has_the_bytes_of_the_specification() {
@@ -74,12 +75,16 @@ fn brokers_without_our_versions_are_refused() {
 
 /// An answer about a topic `t`: brokers with their ports, and partitions with their leaders.
 fn topic(code: i16, brokers: &[(i32, i32)], partitions: &[(i32, i32)]) -> Bytes {
+    topic_at("host", code, brokers, partitions)
+}
+
+fn topic_at(host: &str, code: i16, brokers: &[(i32, i32)], partitions: &[(i32, i32)]) -> Bytes {
     let mut out = BytesMut::new();
     out.put_i32(0);
     out.put_i32(brokers.len() as i32);
     for (id, port) in brokers {
         out.put_i32(*id);
-        put_string(&mut out, "host");
+        put_string(&mut out, host);
         out.put_i32(*port);
         // No rack.
         out.put_i16(-1);
@@ -106,7 +111,7 @@ fn topic(code: i16, brokers: &[(i32, i32)], partitions: &[(i32, i32)]) -> Bytes 
 #[test]
 fn partitions_have_the_addresses_of_their_leaders() {
     let answer = topic(0, &[(1, 9092), (2, 9093), (3, -1)], &[(1, 2), (0, 1), (2, -1), (3, 3)]);
-    let address = |port| Some(("host".to_owned(), port));
+    let address = |port| Some(Arc::new(("host".to_owned(), port)));
     assert_eq!(parse_metadata(answer.clone(), "t"), Ok(vec![address(9092), address(9093), None, None]));
     assert_eq!(parse_metadata(answer, "other"), Err(NOT_KAFKA.to_owned()));
     for (code, partitions, reason) in [
@@ -118,6 +123,24 @@ fn partitions_have_the_addresses_of_their_leaders() {
     ] {
         let error = parse_metadata(topic(code, &[(1, 9092)], partitions), "t");
         assert!(error.is_err_and(|error| error.contains(reason)), "{code} {reason}");
+    }
+}
+
+#[test]
+fn a_long_host_is_skipped_and_partitions_share_hosts() {
+    let partitions: Vec<(i32, i32)> = (0..10_000).map(|partition| (partition, 1)).collect();
+    let leaders = |host: &str| {
+        let answer = topic_at(host, 0, &[(1, 9092)], &partitions);
+        parse_metadata(answer, "t").expect("valid")
+    };
+    let longest = leaders(&"h".repeat(255));
+    let first = longest[0].as_ref().expect("a leader");
+    assert_eq!(first.0.len(), 255);
+    // One for each partition, and the name is not copied.
+    assert_eq!(longest.len(), 10_000);
+    assert_eq!(Arc::strong_count(first), 10_000);
+    for host in ["h".repeat(256), "h".repeat(32_767)] {
+        assert!(leaders(&host).iter().all(Option::is_none));
     }
 }
 
@@ -139,7 +162,8 @@ fn only_some_refusals_are_of_the_message() {
     for (code, is_of_message, name) in [
         (10, true, "MESSAGE_TOO_LARGE"),
         (18, true, "RECORD_LIST_TOO_LARGE"),
-        (87, true, "INVALID_RECORD"),
+        // A topic whose rules refuse a record refuses every event.
+        (87, false, "INVALID_RECORD"),
         (6, false, "NOT_LEADER_OR_FOLLOWER"),
         (19, false, "NOT_ENOUGH_REPLICAS"),
         (29, false, "TOPIC_AUTHORIZATION_FAILED"),
