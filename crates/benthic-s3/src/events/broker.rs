@@ -64,7 +64,7 @@ impl Broker {
             identity::Broker::Kafka { topic, tls, user, sasl } => {
                 check_topic(topic)?;
                 if ca.is_some() && !tls {
-                    return Err("a file of authorities needs TLS".to_owned());
+                    return Err("a CA file needs TLS".to_owned());
                 }
                 let user = with_password(user.as_deref(), password)?;
                 let kafka = Kafka::new(url, topic, tls.then_some(ca), (*sasl, user), random)?;

@@ -36,6 +36,7 @@ fn addresses_and_names_are_checked() {
         ("host:5672", "amqp://HOST"),
         ("http://host/", "amqp://HOST"),
         ("amqp:///lab", "amqp://HOST"),
+        ("amqp://a%20b/lab", "amqp://HOST"),
         ("amqp://host/a/b", "amqp://HOST"),
         ("amqp://host/a?heartbeat=1", "amqp://HOST"),
         ("amqp://user@host/", "--user"),

@@ -5,7 +5,7 @@
 //! opens a new connection.
 
 use super::Publisher;
-use super::wire::{self, FRAME_BYTES_MAX, FRAME_BYTES_MIN, Incoming, NOT_AMQP};
+use super::wire::{self, Closed, FRAME_BYTES_MAX, FRAME_BYTES_MIN, Incoming, NOT_AMQP};
 use crate::events::broker::Message;
 use crate::events::connection::Io;
 use bytes::BytesMut;
@@ -25,6 +25,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Messages without a confirmation.
 const IN_FLIGHT_MAX: usize = 256;
 const CLOSED: &str = "the broker closed the connection";
+/// Why the gateway closes a connection while callers wait.
+const NO_CONFIRMATION: &str =
+    "a message had no confirmation within 10 seconds, so the gateway closed the connection";
 
 /// A message to publish, and where the result goes.
 pub(super) struct Job {
@@ -47,6 +50,8 @@ pub(super) struct Link {
     in_flight: BTreeMap<u64, (Done, Option<String>)>,
     /// Why the broker returns the message whose header comes next.
     returning: Option<String>,
+    /// What the broker has closed, until the gateway answers.
+    closed: Option<Closed>,
 }
 
 impl Link {
@@ -64,15 +69,24 @@ impl Link {
             last_tag: 0,
             in_flight: BTreeMap::new(),
             returning: None,
+            closed: None,
         };
+        let opened = link.log_in(publisher).await;
+        if opened.is_err() {
+            link.answer_close().await;
+        }
+        opened.map(|()| link)
+    }
+
+    async fn log_in(&mut self, publisher: &Publisher) -> Result<(), String> {
         let unexpected = || NOT_AMQP.to_owned();
-        link.write(wire::PROTOCOL_HEADER).await?;
-        let Incoming::Start { mechanisms } = link.next().await? else { return Err(unexpected()) };
+        self.write(wire::PROTOCOL_HEADER).await?;
+        let Incoming::Start { mechanisms } = self.next().await? else { return Err(unexpected()) };
         if !mechanisms.split(' ').any(|name| name == "PLAIN") {
             return Err(format!("the broker does not permit the login PLAIN; it permits {mechanisms}"));
         }
-        link.write(&wire::start_ok(publisher)).await?;
-        let tune = link.next().await.map_err(|error| match error.as_str() {
+        self.write(&wire::start_ok(publisher)).await?;
+        let tune = self.next().await.map_err(|error| match error.as_str() {
             // A broker that does not know the capability `authentication_failure_close`.
             CLOSED => format!("{CLOSED} after the login; check the user and the password"),
             _ => error,
@@ -80,24 +94,23 @@ impl Link {
         let Incoming::Tune { frame_bytes_max, heartbeat_seconds } = tune else { return Err(unexpected()) };
         // Zero means no limit, and no heartbeats.
         if frame_bytes_max > 0 {
-            link.frame_bytes_max = frame_bytes_max.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
+            self.frame_bytes_max = frame_bytes_max.clamp(FRAME_BYTES_MIN, FRAME_BYTES_MAX);
         }
         let heartbeat_seconds = match heartbeat_seconds {
             0 => HEARTBEAT_SECONDS,
             seconds => seconds.min(HEARTBEAT_SECONDS),
         };
-        link.heartbeat = Duration::from_secs(heartbeat_seconds.into());
-        let limits = wire::tune_ok_and_open(link.frame_bytes_max, heartbeat_seconds, &publisher.vhost);
-        link.ask(&limits, &Incoming::OpenOk).await?;
-        link.ask(&wire::channel_open(), &Incoming::ChannelOpenOk).await?;
-        link.ask(&wire::confirm_select(), &Incoming::SelectOk).await?;
-        Ok(link)
+        self.heartbeat = Duration::from_secs(heartbeat_seconds.into());
+        let limits = wire::tune_ok_and_open(self.frame_bytes_max, heartbeat_seconds, &publisher.vhost);
+        self.ask(&limits, &Incoming::OpenOk).await?;
+        self.ask(&wire::channel_open(), &Incoming::ChannelOpenOk).await?;
+        self.ask(&wire::confirm_select(), &Incoming::SelectOk).await
     }
 
     /// Publishes messages until their sender is dropped, or until the connection fails.
     pub async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let ended = self.serve(&mut jobs).await;
-        let reason = ended.err().unwrap_or_else(|| "the gateway closed the connection".to_owned());
+        let reason = ended.err().unwrap_or_else(|| NO_CONFIRMATION.to_owned());
         // A caller that no longer waits is no error.
         for (done, _) in std::mem::take(&mut self.in_flight).into_values() {
             let _ = done.send(Err(reason.clone()));
@@ -105,6 +118,15 @@ impl Link {
         jobs.close();
         while let Some(job) = jobs.recv().await {
             let _ = job.done.send(Err(reason.clone()));
+        }
+        self.answer_close().await;
+    }
+
+    /// Tells a broker that has closed the connection or the channel that nothing more comes.
+    async fn answer_close(&mut self) {
+        if let Some(closed) = self.closed.take() {
+            // The connection ends in any case.
+            let _ = self.write(&wire::close_ok(closed)).await;
         }
     }
 
@@ -120,10 +142,16 @@ impl Link {
                     self.take(incoming?)?;
                 }
                 job = jobs.recv(), if self.in_flight.len() < IN_FLIGHT_MAX => match job {
+                    // The caller has given up, and sends the message again after others.
+                    Some(job) if job.done.is_closed() => {}
                     Some(job) => self.publish(job).await?,
                     None => return self.write(&wire::close()).await,
                 },
                 _ = beats.tick() => {
+                    // `recv` does not run while too many messages are in flight.
+                    if jobs.is_closed() {
+                        return self.write(&wire::close()).await;
+                    }
                     silent_beats += 1;
                     if silent_beats > SILENT_BEATS_MAX {
                         return Err("the broker sends no heartbeats".to_owned());
@@ -202,7 +230,10 @@ impl Link {
     async fn next(&mut self) -> Result<Incoming, String> {
         loop {
             match wire::take_frame(&mut self.received)? {
-                Some(Incoming::Close { reason }) => return Err(format!("the broker refused: {reason}")),
+                Some(Incoming::Close { closed, reason }) => {
+                    self.closed = Some(closed);
+                    return Err(format!("the broker refused: {reason}"));
+                }
                 Some(incoming) => return Ok(incoming),
                 None => {}
             }

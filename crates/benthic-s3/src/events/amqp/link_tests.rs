@@ -1,4 +1,4 @@
-use super::{Job, Link};
+use super::{IN_FLIGHT_MAX, Job, Link, NO_CONFIRMATION};
 use crate::events::amqp::{Publisher, wire};
 use crate::events::broker::Message;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -34,6 +34,15 @@ impl Broker {
         self.0.read_exact(&mut payload).await.expect("a frame");
         assert_eq!(payload.pop(), Some(0xce));
         (kind, payload)
+    }
+
+    async fn next_but_heartbeats(&mut self) -> (u8, Vec<u8>) {
+        loop {
+            match self.next().await {
+                (8, _) => {}
+                other => return other,
+            }
+        }
     }
 
     async fn start(&mut self, mechanisms: &str) {
@@ -172,6 +181,45 @@ async fn messages_end_with_their_own_confirmations() {
 }
 
 #[tokio::test]
+async fn a_message_whose_caller_has_given_up_is_not_sent() {
+    let (jobs, mut broker) = opened(60).await;
+    // The task does not run before this function waits.
+    drop(publish(&jobs, "late").await);
+    let answer = publish(&jobs, "next").await;
+    assert_eq!(broker.published(1).await, [b"next".to_vec()]);
+    broker.confirm(80, 1, false).await;
+    assert_eq!(answer.await.expect("an answer"), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_never_confirms_does_not_keep_the_connection() {
+    let (jobs, mut broker) = opened(60).await;
+    let publish_all = async {
+        let mut answers = Vec::new();
+        for _ in 0..IN_FLIGHT_MAX {
+            answers.push(publish(&jobs, "x").await);
+        }
+        answers
+    };
+    let (answers, _) = tokio::join!(publish_all, broker.published(IN_FLIGHT_MAX));
+    drop(jobs);
+    let closed = async {
+        loop {
+            match broker.next().await {
+                // The broker lives.
+                (8, _) => broker.frame(8, b"").await,
+                (_, payload) => return payload,
+            }
+        }
+    };
+    let closed = tokio::time::timeout(Duration::from_secs(60), closed).await.expect("it closes");
+    assert_eq!(closed[..4], [0, 10, 0, 50]);
+    for answer in answers {
+        assert_eq!(error_of(answer).await, NO_CONFIRMATION);
+    }
+}
+
+#[tokio::test]
 async fn a_broker_that_refuses_gives_its_reason() {
     for (class, method) in [(10, 50), (20, 40)] {
         let (jobs, mut broker) = opened(60).await;
@@ -182,6 +230,14 @@ async fn a_broker_that_refuses_gives_its_reason() {
             assert_eq!(error_of(answer).await, "the broker refused: NOT_FOUND - no exchange 's3'");
         }
         jobs.closed().await;
+        // The gateway answers.
+        let (kind, payload) = broker.next_but_heartbeats().await;
+        let [c, m] = [class, method + 1].map(|number| number as u8);
+        assert_eq!((kind, &payload[..]), (1, &[0, c, 0, m][..]));
+        if class == 20 {
+            let (kind, payload) = broker.next_but_heartbeats().await;
+            assert_eq!((kind, &payload[..4]), (1, &[0, 10, 0, 50][..]));
+        }
     }
     let (jobs, mut broker) = opened(60).await;
     let answer = publish(&jobs, "1").await;

@@ -71,13 +71,13 @@ impl Amqp {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("the URL must not contain a user or a password; use --user".to_owned());
         }
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(FORM)?;
+        let host = url.host_str().filter(|host| !host.is_empty() && !host.contains('%')).ok_or(FORM)?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(FORM.to_owned());
         }
         let tls = (url.scheme() == "amqps").then(|| client_config(ca)).transpose()?;
         if ca.is_some() && tls.is_none() {
-            return Err("a file of authorities needs TLS, so a URL that begins with amqps://".to_owned());
+            return Err("a CA file needs TLS, so a URL that begins with amqps://".to_owned());
         }
         let (user, password) = user.unwrap_or(("guest", "guest"));
         if user.contains('\0') || password.contains('\0') {
@@ -104,7 +104,7 @@ impl Amqp {
         published.map_err(Failure::Unavailable)
     }
 
-    /// Closes the connection.
+    /// Closes the connection, because a message had no confirmation in time.
     pub(super) fn disconnect(&self) {
         // Otherwise somebody connects at this moment.
         if let Ok(mut jobs) = self.jobs.try_lock() {

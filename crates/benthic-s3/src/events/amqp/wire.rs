@@ -18,7 +18,14 @@ const CHANNEL: u16 = 1;
 /// Messages that survive a restart of the broker.
 const PERSISTENT: u8 = 2;
 /// Content type, delivery mode, correlation id, timestamp.
-const PROPERTIES: u16 = 1 << 15 | 1 << 12 | 1 << 10 | 1 << 6;
+const PROPERTIES: u16 = CONTENT_TYPE | DELIVERY_MODE | CORRELATION_ID | 1 << 6;
+/// The properties of a message, in the order in which they are sent.
+const CONTENT_TYPE: u16 = 1 << 15;
+const CONTENT_ENCODING: u16 = 1 << 14;
+const HEADERS: u16 = 1 << 13;
+const DELIVERY_MODE: u16 = 1 << 12;
+const PRIORITY: u16 = 1 << 11;
+const CORRELATION_ID: u16 = 1 << 10;
 
 pub(super) const NOT_AMQP: &str =
     "the server does not speak AMQP 0-9-1; check the port, and whether it wants TLS";
@@ -58,6 +65,7 @@ pub(super) enum Incoming {
     Heartbeat,
     /// The broker closes the connection or the channel.
     Close {
+        closed: Closed,
         reason: String,
     },
     /// The broker accepts no messages for some time.
@@ -65,6 +73,13 @@ pub(super) enum Incoming {
         reason: String,
     },
     Unblocked,
+}
+
+/// What the broker closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closed {
+    Connection,
+    Channel,
 }
 
 /// Takes a frame out of the received bytes, if it is complete.
@@ -119,7 +134,8 @@ fn parse_method(mut payload: &[u8]) -> Result<Option<Incoming>, TryGetError> {
         (10, 41) => Incoming::OpenOk,
         (10, 50) | (20, 40) => {
             payload.try_get_u16()?;
-            Incoming::Close { reason: text(short(payload)?) }
+            let closed = if method.0 == 10 { Closed::Connection } else { Closed::Channel };
+            Incoming::Close { closed, reason: text(short(payload)?) }
         }
         (10, 60) => Incoming::Blocked { reason: text(short(payload)?) },
         (10, 61) => Incoming::Unblocked,
@@ -135,17 +151,24 @@ fn parse_method(mut payload: &[u8]) -> Result<Option<Incoming>, TryGetError> {
     }))
 }
 
-/// The header of a returned message. The broker returns the properties as they were.
+/// The header of a returned message. The broker returns the properties, and may add some.
 fn parse_header(mut payload: &[u8]) -> Result<Incoming, TryGetError> {
     let payload = &mut payload;
     // The class, the weight and the size of the body.
     payload.try_get_u32()?;
     payload.try_get_u64()?;
-    if payload.try_get_u16()? != PROPERTIES {
+    let properties = payload.try_get_u16()?;
+    if properties & CORRELATION_ID == 0 {
         return Ok(Incoming::Header { tag: None });
     }
-    short(payload)?;
-    payload.try_get_u8()?;
+    for property in [CONTENT_TYPE, CONTENT_ENCODING, HEADERS, DELIVERY_MODE, PRIORITY] {
+        match property {
+            _ if properties & property == 0 => {}
+            HEADERS => _ = long(payload)?,
+            DELIVERY_MODE | PRIORITY => _ = payload.try_get_u8()?,
+            _ => _ = short(payload)?,
+        }
+    }
     Ok(Incoming::Header { tag: text(short(payload)?).parse().ok() })
 }
 
@@ -266,6 +289,19 @@ pub(super) fn close() -> BytesMut {
         put_short(out, "no more messages");
         out.put_u32(0);
     })
+}
+
+/// The answer to a broker that closes the connection or the channel. After the channel, the gateway
+/// closes the connection.
+pub(super) fn close_ok(closed: Closed) -> BytesMut {
+    match closed {
+        Closed::Connection => method(0, (10, 51), |_| {}),
+        Closed::Channel => {
+            let mut out = method(CHANNEL, (20, 41), |_| {});
+            out.unsplit(close());
+            out
+        }
+    }
 }
 
 pub(super) fn heartbeat() -> BytesMut {

@@ -92,6 +92,13 @@ fn the_header_of_a_returned_message_has_its_tag() {
     assert_eq!(taken(&frame(2, header)), Ok(Some(Incoming::Header { tag: None })));
     let header = b"\0\x3c\0\0\0\0\0\0\0\0\0\0\x94\x40\x01x\x02\x01x";
     assert_eq!(taken(&frame(2, header)), Ok(Some(Incoming::Header { tag: None })));
+    // The broker has added an encoding, headers and a priority.
+    let header = b"\0\x3c\0\0\0\0\0\0\0\0\0\0\xfc\x40\x01x\x04gzip\0\0\0\x04\x01ht\x01\x02\x09\x017";
+    assert_eq!(taken(&frame(2, header)), Ok(Some(Incoming::Header { tag: Some(7) })));
+    for len in 12..header.len() {
+        let cut = taken(&frame(2, &header[..len]));
+        assert!(cut.is_err(), "{len}");
+    }
 }
 
 #[test]
