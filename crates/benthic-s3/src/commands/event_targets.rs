@@ -209,12 +209,15 @@ fn read(path: &Path) -> Result<String> {
 }
 
 fn read_secret(path: &Path, what: &str) -> Result<String> {
-    let secret = read(path)?.trim().to_owned();
+    let text = read(path)?;
+    // An editor ends a line. Other spaces can belong to a password.
+    let secret =
+        text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     if secret.is_empty() {
         let message = format!("the file of {what} is empty");
         return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
     }
-    Ok(secret)
+    Ok(secret.to_owned())
 }
 
 fn arn(name: &str, region: &str) -> String {
@@ -253,11 +256,18 @@ fn fields(name: &str, target: &EventTarget, region: &str) -> Value {
             fields["routing_key"] = json!(routing_key);
             fields["user"] = json!(user);
         }
-        Some(Broker::Kafka { topic, tls, user, .. }) => {
+        Some(Broker::Kafka { topic, tls, user, sasl }) => {
             fields["kafka"] = json!(target.url);
             fields["topic"] = json!(topic);
             fields["tls"] = json!(tls);
             fields["user"] = json!(user);
+            // As for `--sasl`.
+            let sasl = match sasl {
+                Sasl::Plain => "plain",
+                Sasl::ScramSha256 => "scram-sha-256",
+                Sasl::ScramSha512 => "scram-sha-512",
+            };
+            fields["sasl"] = json!(user.as_ref().map(|_| sasl));
         }
     }
     fields

@@ -27,7 +27,7 @@ pub struct Message {
     /// Messages with the same key keep their order.
     pub key: String,
     pub body: Bytes,
-    /// The time of the change.
+    /// The time of the delivery. A topic of Kafka can refuse records with an old time.
     pub time_ms: u64,
 }
 
@@ -134,8 +134,12 @@ struct Known {
 }
 
 impl Brokers {
-    /// The broker of a target. Forgets the one of an earlier target with this name, and brokers
-    /// that are idle.
+    /// Forgets the brokers that are idle, also those of targets that were removed.
+    pub fn forget_idle(&self, now_ms: u64) {
+        self.0.lock().retain(|_, known| now_ms.saturating_sub(known.used_ms) < IDLE_MS);
+    }
+
+    /// The broker of a target. Forgets the one of an earlier target with this name.
     ///
     /// # Errors
     /// Those of `create`.
@@ -146,10 +150,7 @@ impl Brokers {
         create: impl FnOnce() -> Result<Broker, E>,
     ) -> Result<Arc<Broker>, E> {
         let mut known = self.0.lock();
-        known.retain(|of, known| {
-            now_ms.saturating_sub(known.used_ms) < IDLE_MS && (of != name || known.target == *target)
-        });
-        if let Some(found) = known.get_mut(name) {
+        if let Some(found) = known.get_mut(name).filter(|found| found.target == *target) {
             found.used_ms = now_ms;
             return Ok(Arc::clone(&found.broker));
         }

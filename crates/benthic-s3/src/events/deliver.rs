@@ -183,6 +183,8 @@ impl Deliverer {
     /// # Errors
     /// Those of the store.
     pub async fn waiting_queues(&self, bucket: &str) -> Result<BTreeSet<String>> {
+        // Gateways call this often, also if no events wait.
+        self.brokers.forget_idle(self.monotonic_ms());
         let bucket = match self.sal.bucket(bucket).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
             bucket => bucket?,
@@ -445,7 +447,8 @@ impl Deliverer {
             Sink::Webhook(connected) => connected.sender.send(body()).await,
             Sink::Broker(broker) => {
                 let key = format!("{}/{}", bucket.name, event.key);
-                broker.send(&Message { key, body: body(), time_ms: event.time_ms }).await
+                let time_ms = self.environment.unix_ms();
+                broker.send(&Message { key, body: body(), time_ms }).await
             }
             Sink::Method(rule) => self.run_method(bucket, rules, rule, event, pass).await,
         }
