@@ -191,6 +191,7 @@ def test_a_target_over_tls_with_a_token(watching, client, photos, tmp_path, leaf
         (["main/x", "--kafka", "host:9092", "--topic", "t", "--token-file", "/dev/null"], "cannot be used with"),
         (["main/x", "--amqp", "amqp://host"], "--routing-key"),
         (["main/x", "--amqp", "http://host", "--routing-key", "k"], "amqp://HOST"),
+        (["main/x", "--amqp", "amqp://ho%20st", "--routing-key", "k"], "amqp://HOST"),
         (["main/x", "--amqp", "amqp://host", "--routing-key", "k", "--user", "u"], "--password-file"),
         (["main/x", "--amqp", "amqp://host", "--routing-key", "k", "--user", "u", "--password-file", "/dev/null"], "empty"),
         (["main/x", "--kafka", "host:9092"], "--topic"),
@@ -204,6 +205,17 @@ def test_bad_targets_are_refused(watching, options, message):
     out, err = verb.communicate(timeout=60)
     assert verb.returncode != 0 and message in err, out + err
     assert watching.run("events", "target", "ls") == before
+
+
+def test_a_kafka_target_shows_its_login(watching, tmp_path):
+    options = ["--kafka", "host:9092", "--topic", "t"]
+    (tmp_path / "password").write_text("secret\n")
+    login = ["--user", "gateway", "--password-file", str(tmp_path / "password")]
+    for sasl in ["plain", "scram-sha-256", "scram-sha-512"]:
+        (created,) = watching.run("events", "target", "create", f"main/{sasl}", *options, *login, "--sasl", sasl)
+        assert created["sasl"] == sasl
+    (created,) = watching.run("events", "target", "create", "main/no-login", *options)
+    assert created["sasl"] is None
 
 
 def test_a_refused_event_is_dead_until_it_is_repeated(watching, client, photos):
