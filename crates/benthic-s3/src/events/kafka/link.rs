@@ -97,15 +97,13 @@ impl Link {
             wire::put_head(out, request, self.last_id);
             out.put_slice(body);
         });
-        let lost = |error: std::io::Error| {
-            match error.kind() {
+        let lost = |error: std::io::Error| match error.kind() {
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                "the broker closed the connection; if this happens each time, check whether it needs TLS, and a \
-                 login with --user"
+                "the broker closed the connection; if this happens each time, check whether it needs TLS, \
+                 and a login with --user"
                     .to_owned()
             }
             _ => format!("lost the connection: {error}"),
-        }
         };
         self.stream.write_all(&out).await.map_err(lost)?;
         self.stream.flush().await.map_err(lost)?;
