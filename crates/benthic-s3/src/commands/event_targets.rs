@@ -262,12 +262,7 @@ fn fields(name: &str, target: &EventTarget, region: &str) -> Value {
             fields["tls"] = json!(tls);
             fields["user"] = json!(user);
             // As for `--sasl`.
-            let sasl = match sasl {
-                Sasl::Plain => "plain",
-                Sasl::ScramSha256 => "scram-sha-256",
-                Sasl::ScramSha512 => "scram-sha-512",
-            };
-            fields["sasl"] = json!(user.as_ref().map(|_| sasl));
+            fields["sasl"] = json!(user.as_ref().map(|_| sasl.name().to_ascii_lowercase()));
         }
     }
     fields

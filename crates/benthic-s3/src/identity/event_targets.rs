@@ -54,6 +54,18 @@ pub enum Sasl {
     ScramSha512,
 }
 
+impl Sasl {
+    /// The name of the mechanism in SASL.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Sasl::Plain => "PLAIN",
+            Sasl::ScramSha256 => "SCRAM-SHA-256",
+            Sasl::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
 /// A target to create.
 #[derive(Clone, Copy)]
 pub struct NewEventTarget<'a> {

@@ -21,7 +21,7 @@ pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use oidc_providers::{OidcProvider, issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
-pub use root::{ROOT_USER, user_name};
+pub use root::{ROOT_USER, root_arn, user_name};
 pub use sessions::{Federated, Holder, Refusal, TemporaryKey, is_temporary};
 pub use start::{Started, add_first_key, first_key_text};
 
@@ -230,9 +230,7 @@ impl Caller {
     /// The name of the caller in answers. The path is that of the user.
     pub fn arn(&self, path: &str) -> Option<String> {
         match self {
-            Caller::User { account, user } if user == ROOT_USER => {
-                Some(format!("arn:aws:iam::{account}:root"))
-            }
+            Caller::User { account, user } if user == ROOT_USER => Some(root_arn(account)),
             Caller::User { account, user } => Some(format!("arn:aws:iam::{account}:user{path}{user}")),
             Caller::Session { account, role, session } => {
                 Some(format!("arn:aws:sts::{account}:assumed-role/{role}/{session}"))

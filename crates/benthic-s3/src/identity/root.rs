@@ -14,6 +14,12 @@ pub fn user_name(account: &str, user: &str) -> String {
     if user == ROOT_USER { account.to_owned() } else { full_name(account, user) }
 }
 
+/// The ARN of an account as a user of its own.
+#[must_use]
+pub fn root_arn(account: &str) -> String {
+    format!("arn:aws:iam::{account}:root")
+}
+
 impl Identities {
     /// What acts for an account: a role, a user, or the account itself.
     ///

@@ -56,6 +56,26 @@ def bucket(s3):
     return name
 
 
+@pytest.fixture(scope="module")
+def watching(tmp_path_factory):
+    """A gateway that searches for events every second."""
+    with running("file", tmp_path_factory.mktemp("events"), "--events-every", "1") as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def client(watching):
+    return watching.client(max_pool_connections=20)
+
+
+@pytest.fixture
+def photos(client):
+    """A new bucket of that gateway."""
+    name = f"photos-{uuid.uuid4().hex[:8]}"
+    client.create_bucket(Bucket=name)
+    return name
+
+
 def create_certificate(dir, *options):
     """Creates a self-signed certificate and its key."""
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]

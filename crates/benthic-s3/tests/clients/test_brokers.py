@@ -19,21 +19,9 @@ EMPTY = "d41d8cd98f00b204e9800998ecf8427e"
 
 @pytest.fixture(scope="module")
 def watching(tmp_path_factory):
-    """A gateway that searches for events every second."""
+    """A gateway that searches for events every second, and logs everything."""
     with running("file", tmp_path_factory.mktemp("events"), "--events-every", "1", "-vvv") as gateway:
         yield gateway
-
-
-@pytest.fixture
-def client(watching):
-    return watching.client(max_pool_connections=20)
-
-
-@pytest.fixture
-def photos(client):
-    name = f"photos-{uuid.uuid4().hex[:8]}"
-    client.create_bucket(Bucket=name)
-    return name
 
 
 @pytest.fixture

@@ -10,25 +10,6 @@ from gateway import LONG, running
 from target import ALL, CREATED, notify, rule, rules_of, running_target, status, wait_until, waiting
 
 
-@pytest.fixture(scope="module")
-def watching(request, tmp_path_factory):
-    """A gateway that searches for events every second."""
-    with running("file", tmp_path_factory.mktemp("events"), "--events-every", "1") as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def client(watching):
-    return watching.client(max_pool_connections=20)
-
-
-@pytest.fixture
-def photos(client):
-    name = f"photos-{uuid.uuid4().hex[:8]}"
-    client.create_bucket(Bucket=name)
-    return name
-
-
 def create_target(gateway, url, *options):
     """Creates a target with a new name; returns its ARN."""
     name = f"main/{uuid.uuid4().hex[:8]}"

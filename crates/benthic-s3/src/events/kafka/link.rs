@@ -59,11 +59,7 @@ impl Link {
 
     async fn log_in(&mut self, login: &Login, nonce: &[u8]) -> Result<(), String> {
         let Login { sasl, user, password } = login;
-        let mechanism = match sasl {
-            Sasl::Plain => "PLAIN",
-            Sasl::ScramSha256 => "SCRAM-SHA-256",
-            Sasl::ScramSha512 => "SCRAM-SHA-512",
-        };
+        let mechanism = sasl.name();
         let answer = self.ask(wire::SASL_HANDSHAKE, &wire::sasl_handshake(mechanism)).await?;
         wire::parse_sasl_handshake(answer, mechanism)?;
         let scram = match sasl {

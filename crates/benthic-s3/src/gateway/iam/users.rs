@@ -1,7 +1,7 @@
 //! Users and their keys.
 
 use super::{Call, Target, check_path, date, element, failure, field, invalid};
-use crate::identity::{Caller, Identity, IdentityKind, Key, ROOT_USER};
+use crate::identity::{Caller, Identity, IdentityKind, Key, ROOT_USER, root_arn};
 use benthic_core::{Error, ErrorKind};
 use s3s::S3Result;
 
@@ -98,14 +98,10 @@ impl Call<'_> {
                 return self.write_identity(text, IdentityKind::User, (name, user));
             }
             field(text, "UserId", &self.account);
-            field(text, "Arn", &self.root_arn());
+            field(text, "Arn", &root_arn(&self.account));
             field(text, "CreateDate", &date(user.created_ms)?);
             Ok(())
         })
-    }
-
-    fn root_arn(&self) -> String {
-        format!("arn:aws:iam::{}:root", self.account)
     }
 
     /// The user that the request names, or else the caller.
@@ -116,7 +112,7 @@ impl Call<'_> {
             _ => self.form.get("UserName")?,
         };
         if name == ROOT_USER {
-            self.allow(action, &self.root_arn())?;
+            self.allow(action, &root_arn(&self.account))?;
             let found = self.identities.actor(kind, &self.account, name).await.map_err(failure)?;
             return Ok(Target { kind, name, found: Some(found) });
         }
