@@ -23,6 +23,7 @@
 
 pub mod changes;
 pub mod columns;
+pub mod common_subplan;
 mod conditions;
 pub mod dynamic_filter;
 mod elements;

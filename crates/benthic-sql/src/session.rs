@@ -8,6 +8,7 @@
 //! command to use.
 
 use crate::changes::{Change, TARGET, Target, TargetRows};
+use crate::common_subplan::SharingPlanner;
 use crate::elements::ElementsOfLists;
 use crate::errors::from_datafusion;
 use crate::files;
@@ -618,6 +619,7 @@ fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let state = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_runtime_env(Arc::new(runtime))
+        .with_query_planner(Arc::new(SharingPlanner::default()))
         .with_physical_optimizer_rules(rules);
     let mut context = SessionContext::new_with_state(
         literals::with_rules(state).with_analyzer_rule(Arc::new(ElementsOfLists)).build(),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod common_subplan;
 mod data;
 mod equal;
 mod estimates;
