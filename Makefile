@@ -111,10 +111,11 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 test-all: test-here test-ceph
 	@echo "==> all passed"
 
-# Runs two lists of parts side by side, because most tests mostly wait. Prints the output of the first list at the end.
-# $(call beside,OUTPUT,PARTS,PARTS)
+# Runs lists of parts side by side, because most tests mostly wait. Prints the output of the first lists at the end.
+# $(call beside,OUTPUT,PARTS,PARTS[,PARTS])
 define beside
-{ $(2); } >$(1) 2>&1 & first=$$!; { $(3); }; second=$$?; wait $$first; first=$$?; cat $(1); [ $$first = 0 ] && [ $$second = 0 ]
+{ $(2); } >$(1).1 2>&1 & first=$$!; { $(if $(4),$(3),true); } >$(1).2 2>&1 & second=$$!; { $(or $(4),$(3)); }; third=$$?; \
+	wait $$first; first=$$?; wait $$second; second=$$?; cat $(1).1 $(1).2; [ $$first$$second$$third = 000 ]
 endef
 
 # Runs one part. Budgets are in seconds, on two cores, from a fresh clone.
@@ -404,7 +405,7 @@ TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2f
 	procps qemu-block-extra qemu-utils xfsprogs
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster. The Python tests share it, too.
+# clusters of their own run beside those that share a cluster. The clients in Python share it, too.
 #
 # A tree has no C compiler for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
@@ -413,8 +414,8 @@ OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: fail
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
 	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
-SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE) && \
-	$(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
+SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE)
+CLIENT_TESTS := $(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
 	$(PART) "Python tests $(ON)" 120 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
@@ -422,7 +423,7 @@ SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix 
 # With SHORT, only the tests of the engine and of classes in OSDs.
 SHORT_TESTS := conformance:: erasure:: operations:: access:: versions:: built_in:: calls:: misbehaving:: upgrade::
 CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TESTS),$(call \
-	beside,$(CEPH_DIR)/own.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
+	beside,$(CEPH_DIR)/parts.log,$(OWN_CLUSTER_TESTS),$(CLIENT_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
 	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
