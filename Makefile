@@ -412,10 +412,10 @@ CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTI
 NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
-OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
-	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
+OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE)
 SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE)
-CLIENT_TESTS := $(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
+CLIENT_TESTS := $(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph && \
+	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph $(if $(IN_TREE),,&& \
 	$(PART) "Python tests $(ON)" 120 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
