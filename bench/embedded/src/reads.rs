@@ -65,7 +65,7 @@ pub fn run(setting: &Setting) -> Outcome<Section> {
     Ok(Section {
         title: "Cached reads",
         note: "Random places, all of it in the page cache. The reference: pread into a new buffer, which every reader of \
-               ours gets, and crc32c of it by the crate that the engine has, from a file with the same bytes; 4 at once \
+               ours gets, and crc32c of it with the instruction of the processor, from a file with the same bytes; 4 at once \
                are 4 threads on both sides. With one buffer: the reference reads into the \
                same one again and again."
             .to_owned(),

@@ -1,5 +1,6 @@
 //! The directory of a store: its files, its format and its owner process.
 
+use super::checksum::crc32c;
 use super::kv::Kv;
 use super::log::{EMPTY_LOG_BYTES, Log, sync_dir};
 use benthic_core::{Action, Error, ErrorKind, Finding, Result};
@@ -383,7 +384,7 @@ impl Dir {
 }
 
 fn closed_text(next_lsn: u64) -> String {
-    format!("{CLOSED_PREFIX}{next_lsn}, checksum {:08x}\n", crc32c::crc32c(&next_lsn.to_le_bytes()))
+    format!("{CLOSED_PREFIX}{next_lsn}, checksum {:08x}\n", crc32c(&[&next_lsn.to_le_bytes()]))
 }
 
 fn names(path: &Path) -> Result<Vec<String>> {

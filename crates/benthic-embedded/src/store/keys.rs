@@ -1,5 +1,6 @@
 //! Keys and values of the key-value store. docs/formats.md draws them.
 
+use super::checksum::crc32c;
 use crate::listing;
 use benthic_core::ObjectId;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed};
@@ -278,8 +279,5 @@ pub(crate) struct Extent {
 /// The checksum of data at `offset_bytes` of object `oid`. It includes both values, so that
 /// misplaced data does not verify.
 pub(crate) fn data_crc(oid: u64, offset_bytes: u64, data: &[u8]) -> u32 {
-    let mut place = [0; 16];
-    place[..8].copy_from_slice(&oid.to_le_bytes());
-    place[8..].copy_from_slice(&offset_bytes.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c(&place), data)
+    crc32c(&[&oid.to_le_bytes(), &offset_bytes.to_le_bytes(), data])
 }

@@ -5,6 +5,7 @@
 //! acknowledged as durable. If a valid frame of the same log follows an invalid one, the invalid
 //! frame was complete once. That is damage, and opening the log fails instead of truncating it.
 
+use super::checksum::crc32c;
 use super::space::{self, SPARE};
 use benthic_core::codec::{Decoder, Encode};
 use benthic_core::{Action, Error, ErrorKind, Result};
@@ -122,8 +123,7 @@ impl Frame {
 
 /// Checksum of a frame without its checksum field, seeded with the segment's salt.
 fn frame_crc(salt: u64, frame: &[u8]) -> u32 {
-    let seed = crc32c::crc32c(&salt.to_le_bytes());
-    crc32c::crc32c_append(crc32c::crc32c_append(seed, &frame[..4]), &frame[8..])
+    crc32c(&[&salt.to_le_bytes(), &frame[..4], &frame[8..]])
 }
 
 /// Gives a made-up segment valid checksums, as far as it consists of frames. Without them a fuzzer
@@ -132,7 +132,7 @@ fn frame_crc(salt: u64, frame: &[u8]) -> u32 {
 pub(crate) fn seal(segment: &mut [u8]) {
     let Some((header, mut frames)) = segment.split_at_mut_checked(SEGMENT_HEADER_BYTES) else { return };
     let (fields, crc) = header.split_at_mut(SEGMENT_HEADER_BYTES - 4);
-    crc.copy_from_slice(&crc32c::crc32c(fields).to_le_bytes());
+    crc.copy_from_slice(&crc32c(&[fields]).to_le_bytes());
     let salt = fields[20..28].iter().rev().fold(0, |salt, byte| salt << 8 | u64::from(*byte));
     while let Some(Ok(payload)) = frames.get(8..12).map(<[u8; 4]>::try_from) {
         let len = FRAME_HEADER_BYTES.saturating_add(u32::from_le_bytes(payload) as usize);
@@ -397,7 +397,7 @@ impl UnnamedSegment {
         header.put_u32(SEGMENT_VERSION);
         header.put_u64(first_lsn);
         header.put_u64(salt);
-        let crc = crc32c::crc32c(&header);
+        let crc = crc32c(&[&header]);
         header.put_u32(crc);
         assert_eq!(header.len(), SEGMENT_HEADER_BYTES, "the frames begin directly after the header");
         let path = dir.join(UNFINISHED);
@@ -527,7 +527,7 @@ impl SegmentReader {
         let damage = || damaged(path, 0, "the header of a log segment is damaged");
         let header = reader.bytes(0, SEGMENT_HEADER_BYTES).map_err(failed)?.ok_or_else(damage)?;
         let (fields, crc) = header.split_at(SEGMENT_HEADER_BYTES - 4);
-        if crc32c::crc32c(fields).to_le_bytes() != *crc || !fields.starts_with(SEGMENT_MAGIC) {
+        if crc32c(&[fields]).to_le_bytes() != *crc || !fields.starts_with(SEGMENT_MAGIC) {
             return Err(damage());
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {

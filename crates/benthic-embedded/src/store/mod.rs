@@ -3,6 +3,7 @@
 mod alloc;
 mod buffers;
 mod check;
+mod checksum;
 mod chunks;
 mod cleaner;
 mod commit;
