@@ -16,6 +16,10 @@ pub struct Options {
     /// Size of the key-value store's changes in memory that triggers a checkpoint. After a crash,
     /// opening the store makes these changes again.
     pub changes_bytes_max: u64,
+    /// In a group of operations of this size, the data of further buffered operations is not copied
+    /// into the log. One more sync, of the data where it is stored, takes less time than so large a
+    /// copy.
+    pub logged_bytes_max: u64,
     /// Cache for blocks of the key-value store.
     pub cache_bytes: u64,
     /// Maximum age of a buffered operation before it is written to the log.
@@ -32,6 +36,7 @@ impl Default for Options {
             workers: (2 * cores).clamp(8, 64),
             log_bytes_max: 64 * 1024 * 1024,
             changes_bytes_max: 16 * 1024 * 1024,
+            logged_bytes_max: 256 * 1024,
             cache_bytes: 32 * 1024 * 1024,
             buffered_ms_max: 200,
         }

@@ -46,6 +46,7 @@ pub(crate) struct Commit {
     /// Approximate size of the changes of the key-value store since the last checkpoint.
     changes_bytes: AtomicU64,
     changes_bytes_max: u64,
+    logged_bytes_max: u64,
     /// The last checkpoint failed, so writers must not wait for the next one.
     checkpoint_failed: AtomicBool,
     /// Held during a checkpoint. Without it, a second checkpoint could write tables that the first
@@ -146,6 +147,7 @@ impl Commit {
             log_bytes_max: options.log_bytes_max,
             changes_bytes: AtomicU64::new(changes_bytes),
             changes_bytes_max: options.changes_bytes_max,
+            logged_bytes_max: options.logged_bytes_max,
             checkpoint_failed: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             freed: Mutex::default(),

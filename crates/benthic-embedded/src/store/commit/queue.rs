@@ -45,7 +45,7 @@ impl Commit {
         announcement: Option<Announcement>,
         done: Completion<u64>,
     ) -> bool {
-        let PreparedOp { mut record, onode: (key, onode), unsynced_bytes, frees } = prepared;
+        let PreparedOp { mut record, onode: (key, onode), mut unsynced_bytes, frees } = prepared;
         let mut queue = self.queue.lock();
         while queue.group.len_bytes() > GROUP_BYTES_MAX && queue.failed.is_none() {
             queue.group.awaited = true;
@@ -78,6 +78,12 @@ impl Commit {
             record.changes.push((key.into(), value.map(Bytes::from)));
         }
         let Queue { group, space, next_lsn, removed_lsn, .. } = &mut *queue;
+        let is_buffered = durability == Durability::Buffered;
+        if group.unsynced_bytes > 0 || (is_buffered && group.len_bytes() > self.logged_bytes_max) {
+            // The data is in its extents, which are synced before the frame is written.
+            let unlogged = std::mem::take(&mut record.data);
+            unsynced_bytes += unlogged.iter().map(|(_, data)| data.len() as u64).sum::<u64>();
+        }
         let before_bytes = group.frame.len_bytes();
         group.frame.push(|out| record.encode(out));
         let header_bytes = if group.frame.records == 1 { FRAME_HEADER_BYTES } else { 0 };

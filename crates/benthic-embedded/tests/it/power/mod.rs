@@ -18,9 +18,11 @@ use tempfile::TempDir;
 /// Sessions per workload.
 const SESSIONS: usize = 2;
 
-/// A small log limit makes log truncation and merges of the key-value store continuous.
+/// A small log limit makes log truncation and merges of the key-value store continuous. The limit on
+/// logged data makes many groups sync a part of their data where it is stored.
 fn options() -> Options {
-    Options { log_bytes_max: 60_000, buffered_ms_max: 3, workers: 4, ..Options::default() }
+    let limits = Options { log_bytes_max: 60_000, logged_bytes_max: 8_000, ..Options::default() };
+    Options { buffered_ms_max: 3, workers: 4, ..limits }
 }
 
 /// A temporary directory for stores, in memory if possible, because each state lives for
