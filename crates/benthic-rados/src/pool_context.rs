@@ -16,6 +16,11 @@ impl PoolContext {
     pub fn as_ptr(&self) -> *mut c_void {
         self.0.as_ptr()
     }
+
+    /// Blocks until the callbacks have ended that librados runs now. Callbacks must not call this.
+    pub fn wait_for_callbacks(&self) {
+        self.0.wait_for_callbacks();
+    }
 }
 
 impl RadosStore {

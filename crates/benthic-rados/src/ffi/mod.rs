@@ -113,6 +113,8 @@ functions! {
     fn aio_get_version(Handle) -> u64;
     fn aio_release(Handle);
     fn aio_cancel(Handle, Handle) -> c_int;
+    fn aio_flush_async(Handle, Handle) -> c_int;
+    fn aio_wait_for_complete_and_cb(Handle) -> c_int;
     fn create_write_op() -> Handle;
     fn release_write_op(Handle);
     fn write_op_assert_exists(Handle);
@@ -221,6 +223,21 @@ impl IoCtx {
     /// The `rados_ioctx_t`, for another library of Ceph.
     pub fn as_ptr(&self) -> *mut c_void {
         self.handle
+    }
+
+    /// Blocks until the callbacks have ended that librados runs now or will run before this one. It
+    /// runs the callbacks of a cluster one after the other. Callbacks must not call this.
+    pub fn wait_for_callbacks(&self) {
+        let api = self.cluster.api;
+        let mut completion = null_mut();
+        // SAFETY: the context is live, and the completion is until it is released.
+        unsafe {
+            (api.aio_create_completion2)(null_mut(), nothing, &mut completion);
+            if (api.aio_flush_async)(self.handle, completion) >= 0 {
+                (api.aio_wait_for_complete_and_cb)(completion);
+            }
+            (api.aio_release)(completion);
+        }
     }
 
     /// The address of an object in this pool.
@@ -402,6 +419,8 @@ extern "C" fn completed<T>(completion: Handle, pending: *mut c_void) {
     }
     IN_CALLBACK.set(false);
 }
+
+extern "C" fn nothing(_: Handle, _: *mut c_void) {}
 
 unsafe extern "C" {
     #[link_name = "_exit"]

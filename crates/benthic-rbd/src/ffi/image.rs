@@ -105,6 +105,7 @@ impl RbdImage {
         let mut handle = null_mut();
         // SAFETY: the context is live, the names end in NUL, and the out pointer is valid.
         check(unsafe { open(pool.handle(), name.as_ptr(), &mut handle, as_ptr(snapshot)) })?;
+        pool.end_opening();
         Ok(RbdImage { pool: Arc::clone(pool), handle, watch: None, quiesce: None })
     }
 
@@ -193,6 +194,7 @@ impl RbdImage {
         check(unsafe {
             (api.open_by_id_read_only)(self.pool.handle(), id.as_ptr(), &mut handle, snapshot.as_ptr())
         })?;
+        self.pool.end_opening();
         let at_snapshot = RbdImage { pool: Arc::clone(&self.pool), handle, watch: None, quiesce: None };
         // SAFETY: null pointers, numbers and false are valid values.
         let empty = || unsafe { zeroed::<LinkedImageSpec>() };
