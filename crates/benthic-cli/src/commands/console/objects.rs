@@ -15,6 +15,7 @@ use benthic_striped::{StripedState, striped_object_of};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,9 @@ const STATS_AT_ONCE: usize = 32;
 const LIST_LIMIT: Duration = Duration::from_secs(2);
 /// Limit on the bytes that one value shows.
 const VALUE_BYTES_MAX: usize = 1_024;
-/// Limit on the bytes of all omap values that one page reads.
+/// Limit on the names that a page of folders reads at once, where the names are in no order.
+const UNORDERED_NAMES_MAX: usize = 1_000;
+/// Limit on the attributes that an object shows.
 const XATTRS_MAX: usize = 1_000;
 
 pub async fn pools(console: &Console<'_>) -> Result<Reply> {
@@ -92,28 +95,37 @@ impl Page {
         }
     }
 
-    /// Lists one level of names. After the first name below a prefix, it skips the others.
-    async fn fill_folders(
+    /// Lists one level of names.
+    async fn fill_folders(&mut self, pool: &dyn Pool, request: ListRequest, delimiter: &str) -> Result<()> {
+        let Namespaces::One(namespace) = request.namespaces.clone() else {
+            return Err(Error::new(ErrorKind::Unsupported, "delimiter needs one namespace"));
+        };
+        let is_ordered = pool.token_after(&ObjectId::new("-")?).is_some();
+        if is_ordered {
+            self.fill_folders_in_order(pool, request, delimiter, namespace).await
+        } else {
+            self.fill_folders_unordered(pool, request, delimiter).await
+        }
+    }
+
+    /// After the first name below a prefix, it skips the others.
+    async fn fill_folders_in_order(
         &mut self,
         pool: &dyn Pool,
         mut request: ListRequest,
         delimiter: &str,
+        namespace: String,
     ) -> Result<()> {
-        let unsupported = |message: &str| Err(Error::new(ErrorKind::Unsupported, message));
-        let Namespaces::One(namespace) = request.namespaces.clone() else {
-            return unsupported("delimiter needs one namespace");
-        };
         let clock = Stopwatch::start(&SystemClock);
         let (entries_max, prefix_len) = (request.objects_max, request.prefix.len());
         loop {
             let listed = pool.list(request.clone()).await?;
             let mut after = listed.next;
             for object in listed.objects {
-                let Some(at) = object.name()[prefix_len..].find(delimiter) else {
+                let Some(folder) = folder_of(object.name(), prefix_len, delimiter) else {
                     self.objects.push(object);
                     continue;
                 };
-                let folder = &object.name()[..prefix_len + at + delimiter.len()];
                 if self.prefixes.last().is_none_or(|last| last != folder) {
                     self.prefixes.push(folder.to_owned());
                 }
@@ -122,10 +134,7 @@ impl Page {
                 let last = ObjectId::in_namespace(namespace.clone(), format!("{folder}{}", char::MAX));
                 // A name of the maximum length has no longer name after it.
                 let Ok(last) = last else { continue };
-                let Some(token) = pool.token_after(&last) else {
-                    return unsupported("this engine does not list names in order, so it has no folders");
-                };
-                after = Some(token);
+                after = pool.token_after(&last);
                 break;
             }
             self.is_cut = after.is_some() && clock.elapsed() > LIST_LIMIT;
@@ -139,6 +148,54 @@ impl Page {
             }
         }
     }
+
+    /// A cluster lists names in the order of a hash, so the names of a folder are everywhere in the
+    /// pool. The page has one level of the names that it reads, and later pages may have the same
+    /// prefixes. One prefix stands for any number of names, so the page reads many names at once.
+    /// If these are more entries than the page has room for, the next page reads them again, because
+    /// a listing cannot continue in the middle of what it returned.
+    async fn fill_folders_unordered(
+        &mut self,
+        pool: &dyn Pool,
+        mut request: ListRequest,
+        delimiter: &str,
+    ) -> Result<()> {
+        let clock = Stopwatch::start(&SystemClock);
+        let (entries_max, prefix_len) = (request.objects_max, request.prefix.len());
+        let folder = |object: &ObjectId| folder_of(object.name(), prefix_len, delimiter).map(str::to_owned);
+        let mut prefixes = BTreeSet::new();
+        loop {
+            let room = entries_max.saturating_sub(self.objects.len() + prefixes.len());
+            let listed = pool.list(request.clone()).await?;
+            let found: BTreeSet<String> = listed.objects.iter().filter_map(folder).collect();
+            let objects = listed.objects.into_iter().filter(|object| folder(object).is_none());
+            let objects: Vec<ObjectId> = objects.collect();
+            let entries = objects.len() + found.difference(&prefixes).count();
+            if entries > room && room == entries_max {
+                request.objects_max = room;
+                continue;
+            }
+            if entries <= room {
+                self.objects.extend(objects);
+                prefixes.extend(found);
+                self.next.clone_from(&listed.next);
+                self.is_cut = self.next.is_some() && clock.elapsed() > LIST_LIMIT;
+            }
+            if listed.next.is_none() || entries >= room || self.is_cut {
+                self.objects.sort();
+                self.prefixes = prefixes.into_iter().collect();
+                return Ok(());
+            }
+            request.after = listed.next;
+            request.objects_max = UNORDERED_NAMES_MAX;
+        }
+    }
+}
+
+/// The name up to the first delimiter after the prefix, which stands for all names below it.
+fn folder_of<'n>(name: &'n str, prefix_len: usize, delimiter: &str) -> Option<&'n str> {
+    let at = name[prefix_len..].find(delimiter)?;
+    Some(&name[..prefix_len + at + delimiter.len()])
 }
 
 /// Size and time of an object; `None` if it was removed after it was listed.
@@ -230,3 +287,7 @@ pub fn beginning(value: &[u8], bytes_max: usize) -> &[u8] {
         _ => cut,
     }
 }
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

@@ -24,19 +24,18 @@ function path() {
   return el('nav', { 'aria-label': 'Path', class: 'path' }, el('ol', {}, parts));
 }
 
-function search(engine) {
+function search() {
   const names = field('Names that begin with', 'input', { type: 'search', value: prefix, spellcheck: 'false', autocomplete: 'off' });
   const space = field('Namespace', 'input', { type: 'text', value: namespace, placeholder: 'default', spellcheck: 'false', autocomplete: 'off', disabled: Boolean(param('all_namespaces')) });
   const all = field('All namespaces', 'input', { type: 'checkbox', checked: Boolean(param('all_namespaces')) });
-  // A cluster does not list names in order, so it has no folders.
-  const folders = engine === 'ceph' ? null : field('As folders', 'input', { type: 'checkbox', checked: Boolean(param('folders')) });
+  const folders = field('As folders', 'input', { type: 'checkbox', checked: Boolean(param('folders')) });
   all.input.addEventListener('change', () => { space.input.disabled = all.input.checked; });
   const go = () => {
     const every = all.input.checked;
-    location.href = link('', { pool, namespace: every ? '' : space.input.value, all_namespaces: every, prefix: names.input.value, folders: !every && folders && folders.input.checked });
+    location.href = link('', { pool, namespace: every ? '' : space.input.value, all_namespaces: every, prefix: names.input.value, folders: !every && folders.input.checked });
   };
   return form(go, el('div', { class: 'fields' }, names.node, space.node, el('button', { type: 'submit', class: 'primary' }, 'Show')),
-    el('div', { class: 'checks' }, all.node, folders ? folders.node : null));
+    el('div', { class: 'checks' }, all.node, folders.node));
 }
 
 function upload() {
@@ -88,8 +87,11 @@ async function objects() {
     param('after') ? el('a', { class: 'button', href: link('', { ...at, after: '', delimiter: '', folders: param('folders') }) }, 'First page') : null,
     page.next ? el('a', { class: 'button', rel: 'next', href: link('', { ...at, after: page.next, delimiter: '', folders: param('folders') }) }, 'Next page') : null);
   const incomplete = page.incomplete ? el('p', { class: 'notice' }, 'The search took 2 seconds and is not complete. The next page continues it.') : null;
+  // A cluster lists names in the order of a hash.
+  const isPart = console.engine === 'ceph' && param('folders') && (page.next || param('after'));
+  const part = isPart ? el('p', { class: 'notice' }, 'A cluster lists names in no order. This page has the folders and objects among a part of the names; other pages can have the same folders.') : null;
   return [
-    section('Objects of ' + pool, search(console.engine), incomplete,
+    section('Objects of ' + pool, search(), incomplete, part,
       shownRows.length ? list([['Name', 'text'], ['Size'], ['Changed (UTC)']], shownRows) : el('p', { class: 'soft', role: 'status' }, page.next ? 'No objects on this page.' : 'No objects here.'),
       el('div', { class: 'row' }, el('p', { class: 'soft small' }, several(rows.length, 'object') + (folders.length ? ', ' + several(folders.length, 'folder') : '') + (page.next ? ' on this page' : '')), pages)),
     console.writable && !isAll ? upload() : null,
