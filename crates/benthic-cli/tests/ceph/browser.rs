@@ -69,6 +69,13 @@ impl Browser {
 
     #[track_caller]
     fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params);
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a request. Returns the result, or the error of the browser.
+    #[track_caller]
+    fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.id += 1;
         let mut request = json!({ "id": self.id, "method": method, "params": params });
         if !self.session.is_empty() {
@@ -78,8 +85,8 @@ impl Browser {
         loop {
             let message = self.answers.recv_timeout(ANSWER_LIMIT).expect("an answer of the browser");
             if message["id"] == self.id {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                let error = &message["error"];
+                return if error.is_null() { Ok(message["result"].clone()) } else { Err(error.clone()) };
             }
             let is_complaint = match message["method"].as_str() {
                 Some("Runtime.exceptionThrown" | "Page.javascriptDialogOpening") => true,
@@ -102,12 +109,16 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true. While a page loads, it may fail.
+    /// Waits until an expression is true. While a page loads, it may fail, or the page may go away.
     #[track_caller]
     pub fn wait_until(&mut self, expression: &str) {
         let expression =
             format!("(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()");
-        wait_for(&expression.clone(), || self.evaluate(&expression) == true);
+        let params = json!({ "expression": expression, "returnByValue": true });
+        wait_for(&expression, || {
+            let answer = self.ask("Runtime.evaluate", params.clone());
+            answer.is_ok_and(|answer| answer["result"]["value"] == true)
+        });
     }
 
     /// Opens a page and waits until an expression is true in it.

@@ -5,43 +5,46 @@ use crate::support::{Home, shared_store};
 use crate::web::{Console, SERVE, escaped};
 use benthic_testkit::random::Rng;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names that would run a script or reverse the text if a page did not escape them.
 const HOSTILE: [&str; 3] =
     ["<img src=x onerror=\"window.ran=1\">", "\"><script>window.ran=1</script>", "a\u{202e}b\n'&amp;"];
+/// One of the hostile names has a slash.
+const FOLDERS: [&str; 2] = ["\"><script>window.ran=1</", "logs/"];
 const LOADED: &str = "document.getElementById('content') && !document.body.textContent.includes('Loading…')";
 /// A picture of one pixel.
 const PNG: &str = "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63\
                    606060000000040001f61738550000000049454e44ae426082";
 
-/// A stand-in for `benthic-sql`, whose columns and plans have hostile names. The tests of the
-/// program itself are those of its crate.
-const SQL: &str = r#"#!/bin/sh
-case "$*" in
-*EXPLAIN*) printf '%s\n' '{"plan_type":"Plan with Metrics","plan":"SortExec: <img src=x onerror=\"window.ran=1\">, metrics=[output_rows=3]\n  FragmentExec: objects=2, beside each: FilterExec: a > 1 <- ParquetExec, metrics=[objects_pushed=2, bytes_moved=10 K]\n"}';;
-*"table ls"*) printf '%s\n' '{"pool":"p","table":"<img src=x onerror=\"window.ran=1\">","state":"live","rows":3,"objects":1,"size_bytes":10,"time_unix_ms":1}';;
-*DESCRIBE*) printf '%s\n' '{"column_name":"<img src=x onerror=\"window.ran=1\">","data_type":"Utf8","is_nullable":"NO"}';;
-*) printf '%s\n' '{"<img src=x onerror=\"window.ran=1\">":"<script>window.ran=1</script>","n":12345678901234567}';;
-esac
-"#;
+/// A table, and a CSV file whose column and values have hostile names.
+const TABLE: &str = HOSTILE[0];
+const ROWS: &str = "\"<img src=x onerror=\"\"window.ran=1\"\">\",n\n\
+                    <script>window.ran=1</script>,12345678901234567\nb,2\nc,3\n";
+const COUNT: &str = r#"SELECT "<img src=x onerror=""window.ran=1"">" AS name, count(*) FROM "#;
 
+/// Starts a console beside `benthic-sql`, and without the programs for arrays and S3.
 fn start(home: &Home, args: &[&str]) -> Console {
     fs::create_dir(home.path("bin")).unwrap();
-    let script = home.file("benthic-sql.sh", SQL);
-    // Another process writes the programs. If this one did, children that other tests start
-    // meanwhile would keep the files open for writing, and they could not be run.
-    for (from, to) in
-        [(Path::new(env!("CARGO_BIN_EXE_benthic")), "bin/benthic"), (&script, "bin/benthic-sql")]
-    {
-        let to = home.path(to);
-        assert!(Command::new("install").args(["-m", "755"]).args([from, &to]).status().unwrap().success());
-    }
-    let mut command = Command::new(home.path("bin/benthic"));
+    let program = Path::new(env!("CARGO_BIN_EXE_benthic"));
+    // Another process writes the program. If this one did, children that other tests start
+    // meanwhile would keep the file open for writing, and it could not be run.
+    let to = home.path("bin/benthic");
+    assert!(Command::new("install").args(["-m", "755"]).args([program, &to]).status().unwrap().success());
+    install(home, "benthic-sql");
+    let mut command = Command::new(to);
     command.args(SERVE).args(args).current_dir(home.dir()).env_remove("BENTHIC_STORE");
     Console::run(command)
+}
+
+/// Puts a program of the build beside the console.
+fn install(home: &Home, name: &str) {
+    let program = Path::new(env!("CARGO_BIN_EXE_benthic")).with_file_name(name);
+    symlink(program, home.path(&format!("bin/{name}"))).unwrap();
 }
 
 /// Fails if the page ran something that it should only show, or has errors or faults.
@@ -99,7 +102,11 @@ fn fill(home: &Home, store: &str, pool: &str) {
         at(&["omap", "set", &format!("{pool}/{name}"), name, name]);
     }
     put("picture", &hex(PNG));
-    put("rows.parquet", b"PAR1 only the first bytes of one");
+    home.file("rows.csv", ROWS);
+    at(&["table", "create", &format!("{pool}/{TABLE}"), "rows.csv"]);
+    let parquet = home.run(&["sql", "--output", "parquet", "SELECT * FROM 'rows.csv'"]);
+    put("rows.parquet", &parquet.stdout);
+    put("broken.parquet", b"PAR1 only the first bytes of one");
     put("binary", &Rng(1).bytes(3_000));
     for object in 0..120 {
         home.file(&format!("logs/2026/{object:03}.txt"), "2026-11-29 12:00:00 started\n");
@@ -146,15 +153,16 @@ fn the_console_of_a_directory_is_safe_and_usable() {
     assert_eq!(rows, 100);
     browser.evaluate("document.querySelector('a[rel=next]').click()");
     browser.wait_until(
-        "location.search.includes('after=') && document.querySelectorAll('tbody tr').length === 26",
+        "location.search.includes('after=') && document.querySelectorAll('tbody tr').length === 27",
     );
     browser.open(&page("?pool=p&folders=1"), LOADED);
     let folders =
         browser.evaluate("[...document.querySelectorAll('a.folder')].map((one) => one.textContent)");
-    // One of the names has a slash.
-    assert_eq!(folders, json!(["\"><script>window.ran=1</", "logs/"]));
+    assert_eq!(folders, json!(FOLDERS));
     look(&home, &mut browser, "folders");
-    for (index, name) in HOSTILE.into_iter().chain(["picture", "rows.parquet", "binary"]).enumerate() {
+    for (index, name) in
+        HOSTILE.into_iter().chain(["picture", "rows.parquet", "broken.parquet", "binary"]).enumerate()
+    {
         browser.open(&page(&format!("?pool=p&object={}", escaped(name))), LOADED);
         look(&home, &mut browser, &format!("object-{index}"));
     }
@@ -172,33 +180,103 @@ fn the_console_of_a_directory_is_safe_and_usable() {
     browser.wait_until("document.querySelector('details[open] pre.box').textContent.includes('<img')");
     look(&home, &mut browser, "classes");
 
+    browser.open(&page("?pool=p&object=rows.parquet"), LOADED);
+    assert_eq!(cells(&mut browser), rows_of_csv());
     browser.open(&page("tables?pool=p"), LOADED);
-    for button in ["Run", "Run and show where"] {
-        let click = format!(
-            "[...document.querySelectorAll('button')].find((one) => one.textContent === '{button}').click()"
-        );
-        browser.evaluate(&click);
-        let shown = if button == "Run" { ".grid-table" } else { ".plan .place-objects .place-objects" };
-        browser.wait_until(&format!("document.querySelector('{shown}')"));
-        look(&home, &mut browser, &format!("tables-{}", button.len()));
-    }
+    look(&home, &mut browser, "tables");
+    browser.evaluate("document.querySelector('table a').click()");
+    browser.wait_until(&format!("location.search.includes('table=') && {LOADED}"));
+    browser.wait_until("document.querySelectorAll('main table').length === 3");
+    click(&mut browser, "Run");
+    browser.wait_until("document.querySelector('.grid-table')");
+    assert_eq!(cells(&mut browser), rows_of_csv());
+    look(&home, &mut browser, "table");
+    // The console has the directory open, and it has no query engine.
+    explain(&mut browser, "p", ".plan .place-client .place-client");
+    look(&home, &mut browser, "plan");
     for path in ["arrays", "s3"] {
         browser.open(&page(path), LOADED);
         browser.wait_until("document.querySelector('.notice').textContent.includes('make ')");
         look(&home, &mut browser, path);
     }
+    arrays_and_buckets_are_shown(&home, &mut browser, &page);
 
     browser.open(&page(&format!("?pool=p&object={}", escaped(HOSTILE[1]))), LOADED);
     for button in ["Delete", "Delete"] {
-        browser.evaluate(&format!(
-            "[...document.querySelectorAll('button')].find((one) => one.textContent === '{button}').click()"
-        ));
+        click(&mut browser, button);
     }
     browser.wait_until("!location.search.includes('object=') && document.querySelector('tbody')");
     let error = home.fails(3, &["stat", &format!("p/{}", HOSTILE[1])]);
     assert!(error.contains("not_found") || error.contains("no such object"), "{error}");
     browser.evaluate("document.getElementById('sign-out').click()");
     browser.wait_until("document.getElementById('token')");
+}
+
+/// Once their programs are there, the pages of arrays and of S3 work without a restart.
+fn arrays_and_buckets_are_shown(home: &Home, browser: &mut Browser, page: &dyn Fn(&str) -> String) {
+    let zarr = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [4, 6], "data_type": "float32", "fill_value": 0.0,
+        "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": [4, 6] } },
+        "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
+        "codecs": [{ "name": "bytes", "configuration": { "endian": "little" } }],
+        "dimension_names": ["y", "x"], "attributes": { HOSTILE[0]: HOSTILE[1] },
+    });
+    home.file("field/zarr.json", zarr.to_string());
+    home.file("field/c/0/0", (0..24_u8).flat_map(|value| f32::from(value).to_le_bytes()).collect::<Vec<_>>());
+    home.ok(&["pool", "create", "arrays"]);
+    home.ok(&["array", "create", "arrays/field", "--from", "field"]);
+    install(home, "benthic-array");
+    browser.open(&page("arrays?pool=arrays"), LOADED);
+    browser.evaluate("document.querySelector('table a').click()");
+    browser.wait_until("document.querySelector('img.preview')?.naturalWidth > 0");
+    browser
+        .wait_until(&format!("document.querySelector('table').textContent.includes({})", json!(HOSTILE[1])));
+    look(home, browser, "array");
+
+    home.ok(&["s3", "account", "create", "lab"]);
+    home.ok(&["s3", "bucket", "create", "shown", "--view", "p", "--account", "lab"]);
+    install(home, "benthic-s3");
+    browser.open(&page("s3"), LOADED);
+    look(home, browser, "buckets");
+    browser.evaluate("document.querySelector('table a').click()");
+    browser
+        .wait_until(&format!("document.querySelector('table')?.textContent.includes({})", json!(HOSTILE[0])));
+    look(home, browser, "bucket");
+}
+
+/// The names of the columns and the values of the shown rows.
+fn cells(browser: &mut Browser) -> Value {
+    browser
+        .evaluate("[...document.querySelectorAll('.grid-table :is(th, td)')].map((one) => one.textContent)")
+}
+
+fn rows_of_csv() -> Value {
+    let script = "<script>window.ran=1</script>";
+    json!([TABLE, "n", script, "12345678901234567", "b", "2", "c", "3"])
+}
+
+#[track_caller]
+fn click(browser: &mut Browser, button: &str) {
+    browser.evaluate(&format!(
+        "[...document.querySelectorAll('button')].find((one) => one.textContent === '{button}').click()"
+    ));
+}
+
+/// Shows where the parts of a query of the table ran. The plan must have this part.
+#[track_caller]
+fn explain(browser: &mut Browser, pool: &str, part: &str) {
+    let sql = format!("{COUNT}{pool}.\"{}\" WHERE n > 2 GROUP BY 1", TABLE.replace('"', "\"\""));
+    browser.evaluate(&format!("document.querySelector('textarea').value = {}", json!(sql)));
+    browser.evaluate("document.querySelector('option[value=always]').selected = true");
+    click(browser, "Run and show where");
+    browser.wait_until("document.querySelector('.plan')");
+    assert_eq!(browser.evaluate(&format!("Boolean(document.querySelector('{part}'))")), true);
+    let text = browser.evaluate("document.querySelector('.plan').innerText");
+    let text = text.as_str().unwrap();
+    assert!(
+        text.contains("FragmentExec") && text.contains("AggregateExec") && text.contains(TABLE),
+        "{text}"
+    );
 }
 
 /// Tab reaches every control once, in the order of the page, and each shows that it has the focus.
@@ -237,8 +315,22 @@ fn the_console_of_a_cluster_shows_its_objects_and_its_health() {
     let page = |path: &str| format!("{}{path}", console.url);
     browser.open(&page(&format!("?pool={pool}")), LOADED);
     assert_eq!(browser.evaluate("document.querySelectorAll('tbody tr').length"), 100);
+    browser.open(&page(&format!("?pool={pool}&folders=1")), LOADED);
+    let folders =
+        browser.evaluate("[...document.querySelectorAll('a.folder')].map((one) => one.textContent)");
+    assert_eq!(folders, json!(FOLDERS));
+    browser.evaluate("[...document.querySelectorAll('a.folder')].at(-1).click()");
+    browser.wait_until("document.querySelector('a.folder')?.textContent === '2026/'");
+    browser.evaluate("document.querySelector('a.folder').click()");
+    browser.wait_until("document.querySelectorAll('tbody tr').length === 100");
+    browser.wait_until("document.querySelector('.notice').textContent.includes('in no order')");
+    look(&home, &mut browser, "ceph-folder");
     browser.open(&page(&format!("?pool={pool}&object={}", escaped(HOSTILE[0]))), LOADED);
     look(&home, &mut browser, "ceph-object");
+    browser.open(&page(&format!("tables?pool={pool}&table={}", escaped(TABLE))), LOADED);
+    // The aggregation runs in the OSDs.
+    explain(&mut browser, pool, ".plan .place-objects .place-objects");
+    look(&home, &mut browser, "ceph-plan");
     browser.open(
         &page("cluster"),
         "!document.getElementById('all').hidden && document.getElementById('mode').textContent",
@@ -254,18 +346,32 @@ fn the_console_of_a_cluster_shows_its_objects_and_its_health() {
     let record =
         json!({ "pool": pool, "object": "binary", "class": "hello", "method": "record", "input": "x" });
     assert_eq!(console.refused(403, "POST /api/exec", record.to_string().as_bytes()), "permission_denied");
-    let (names, mut after) = (&mut Vec::new(), String::new());
-    loop {
-        let page = console.get(&format!("/api/objects?pool={pool}&limit=7{after}"));
-        names.extend(
-            page["objects"].as_array().unwrap().iter().map(|one| one["object"].as_str().unwrap().to_owned()),
-        );
-        let Some(next) = page["next"].as_str() else { break };
-        after = format!("&after={next}");
-    }
+    let (mut names, _) = listed(&console, &format!("pool={pool}&limit=7"));
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 126);
+    assert_eq!(names.len(), 127);
+    let (mut names, folders) = listed(&console, &format!("pool={pool}&limit=3&delimiter=/"));
+    names.sort_unstable();
+    let expected = ["binary", "broken.parquet", "picture", "rows.parquet", HOSTILE[0], HOSTILE[2]];
+    let mut expected = expected.map(str::to_owned);
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    assert_eq!(folders, BTreeSet::from(FOLDERS.map(str::to_owned)));
     drop(console);
     home.ok(&["--store", &store, "pool", "rm", pool, "--yes", pool]);
+}
+
+/// The objects and the folders of all pages of a listing.
+#[track_caller]
+fn listed(console: &Console, parameters: &str) -> (Vec<String>, BTreeSet<String>) {
+    let (mut names, mut folders, mut after) = (Vec::new(), BTreeSet::new(), String::new());
+    loop {
+        let page = console.get(&format!("/api/objects?{parameters}{after}"));
+        let objects = page["objects"].as_array().unwrap();
+        names.extend(objects.iter().map(|one| one["object"].as_str().unwrap().to_owned()));
+        let prefixes = page["prefixes"].as_array().unwrap();
+        folders.extend(prefixes.iter().map(|one| one.as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { return (names, folders) };
+        after = format!("&after={next}");
+    }
 }
