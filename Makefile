@@ -409,7 +409,7 @@ TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2f
 #
 # A tree has no C compiler for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
-NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state))
+NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state the_console_of))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE)
