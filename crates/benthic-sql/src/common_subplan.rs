@@ -5,9 +5,9 @@
 //! equal aggregates in the optimized plan. The first of them that a query needs runs, and the
 //! others take its rows from memory.
 //!
-//! Equal means the same nodes, expressions and table names. That is enough, because a session opens
-//! each table once, and a snapshot has a name of its own. Only aggregates are shared: their rows
-//! are few. If there are too many of them, each aggregate runs for itself.
+//! Equal means the same nodes, expressions and tables. A session opens each table once, and a
+//! snapshot is a table of its own. Only aggregates are shared: their rows are few. If there are too
+//! many of them, each aggregate runs for itself.
 //!
 //! Each copy has its own physical plan, and the optimizer may distribute the rows of two copies in
 //! different ways. So all partitions of all copies take their rows from one run of one copy.
@@ -18,7 +18,8 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, DataFusionError, Result, internal_err};
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::common::{DFSchemaRef, DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -31,7 +32,8 @@ use datafusion::physical_plan::execution_plan::{EmissionType, reset_plan_states}
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    StatisticsArgs,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -79,24 +81,27 @@ impl QueryPlanner for SharingPlanner {
 /// The plan with a [`CommonSubplan`] above each aggregate that occurs several times, and the number
 /// of different ones.
 fn share(plan: &LogicalPlan) -> Result<(LogicalPlan, usize)> {
-    let mut found: HashMap<LogicalPlan, usize> = HashMap::new();
+    let mut found: HashMap<Key, usize> = HashMap::new();
+    let mut is_recursive = false;
     plan.apply_with_subqueries(|node| {
-        if is_shareable(node)? {
-            *found.entry(node.clone()).or_default() += 1;
+        is_recursive |= matches!(node, LogicalPlan::RecursiveQuery(_));
+        if let Some(key) = Key::of(node)? {
+            *found.entry(key).or_default() += 1;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     found.retain(|_, times| *times > 1);
-    if found.is_empty() {
+    // Each iteration of a recursive query runs the same plan on other rows.
+    if found.is_empty() || is_recursive {
         return Ok((plan.clone(), 0));
     }
-    let mut numbers: HashMap<LogicalPlan, usize> = HashMap::new();
+    let mut numbers: HashMap<Key, usize> = HashMap::new();
     let shared = plan.clone().transform_down_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::Aggregate(_)) || !found.contains_key(&node) {
+        let Some(key) = Key::of(&node)?.filter(|key| found.contains_key(key)) else {
             return Ok(Transformed::no(node));
-        }
+        };
         let next = numbers.len();
-        let number = *numbers.entry(node.clone()).or_insert(next);
+        let number = *numbers.entry(key).or_insert(next);
         let node = Arc::new(CommonSubplan { number, input: node });
         let node = LogicalPlan::Extension(Extension { node });
         Ok(Transformed::new(node, true, TreeNodeRecursion::Jump))
@@ -104,22 +109,40 @@ fn share(plan: &LogicalPlan) -> Result<(LogicalPlan, usize)> {
     Ok((shared.data, numbers.len()))
 }
 
-/// Whether this is an aggregate over tables that has the same rows each time it runs.
-fn is_shareable(plan: &LogicalPlan) -> Result<bool> {
-    if !matches!(plan, LogicalPlan::Aggregate(_)) {
-        return Ok(false);
+/// Aggregates with equal keys have the same rows.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    plan: LogicalPlan,
+    /// Addresses of the tables that the plan scans. Calls of a table function with other arguments
+    /// have the same name.
+    tables: Vec<usize>,
+}
+
+impl Key {
+    /// The key of an aggregate over tables that has the same rows each time it runs. `None` for
+    /// other nodes.
+    fn of(plan: &LogicalPlan) -> Result<Option<Key>> {
+        if !matches!(plan, LogicalPlan::Aggregate(_)) {
+            return Ok(None);
+        }
+        let (mut tables, mut is_stable) = (Vec::new(), true);
+        plan.apply_with_subqueries(|node| {
+            match node {
+                LogicalPlan::TableScan(scan) => tables.push(Arc::as_ptr(&scan.source).addr()),
+                // Which rows are among the first may differ, and a second run would get the filter
+                // that the first run of the sort pushed into its scan.
+                LogicalPlan::Limit(_) | LogicalPlan::Extension(_) => is_stable = false,
+                LogicalPlan::Sort(sort) => is_stable &= sort.fetch.is_none(),
+                _ => {}
+            }
+            node.apply_expressions(|expr| {
+                // A column of an outer query has other values for each of its rows.
+                is_stable &= !expr.is_volatile() && !expr.contains_outer();
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok((is_stable && !tables.is_empty()).then(|| Key { plan: plan.clone(), tables }))
     }
-    let (mut scans, mut is_stable) = (false, true);
-    plan.apply_with_subqueries(|node| {
-        scans |= matches!(node, LogicalPlan::TableScan(_));
-        is_stable &= !matches!(node, LogicalPlan::Extension(_) | LogicalPlan::RecursiveQuery(_));
-        node.apply_expressions(|expr| {
-            // A column of an outer query has other values for each of its rows.
-            is_stable &= !expr.is_volatile() && !expr.contains_outer();
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    Ok(scans && is_stable)
 }
 
 /// An aggregate that occurs several times in a query. Equal ones have the same number.
@@ -187,7 +210,7 @@ impl ExtensionPlanner for SubplanPlanner {
 
 /// Returns the rows of its input, which another node with an equal input may have computed.
 #[derive(Debug)]
-struct CommonSubplanExec {
+pub struct CommonSubplanExec {
     number: usize,
     rows: Arc<SharedRows>,
     copy: Arc<PlanCopy>,
@@ -211,6 +234,11 @@ impl CommonSubplanExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// Whether its own input ran.
+    pub fn has_run(&self) -> bool {
+        self.copy.has_run.load(Ordering::Acquire)
     }
 }
 
@@ -248,6 +276,21 @@ impl ExecutionPlan for CommonSubplanExec {
             (Some(input), true) => {
                 Ok(Arc::new(CommonSubplanExec::new(self.number, input, Arc::clone(&self.rows))))
             }
+            _ => internal_err!("a common subplan has one input"),
+        }
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![if partition.is_none() { ChildStats::At(None) } else { ChildStats::Skip }]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
             _ => internal_err!("a common subplan has one input"),
         }
     }
@@ -339,8 +382,10 @@ impl SharedRows {
             let (memory, bytes) = (Arc::clone(&memory), Arc::clone(&bytes));
             running.spawn(async move {
                 let mut batches = Vec::new();
+                // The batches of an aggregate are slices of one.
+                let mut counter = RecordBatchMemoryCounter::new();
                 while let Some(batch) = rows.try_next().await? {
-                    let size = batch.get_array_memory_size();
+                    let size = counter.count_batch(&batch);
                     let all = bytes.fetch_add(size, Ordering::Relaxed) + size;
                     if all > bytes_max || memory.try_grow(size).is_err() {
                         return Ok(None);

@@ -9,6 +9,7 @@
 //! a scan, only the columns and indexes are recorded. A query whose rows are not all read is not
 //! recorded. An error of recording is logged, and a recording that takes long is given up.
 
+use crate::common_subplan::CommonSubplanExec;
 use crate::expr::{Plan, is_dynamic};
 use crate::fragment_exec::FragmentExec;
 use crate::plan::scan_of_objects;
@@ -318,6 +319,9 @@ fn collect(path: &mut Vec<&Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
         let mut access = Access::default();
         access.add(AccessShape { conditions, columns, indexes }, &sums);
         found.push((Arc::clone(scan), access));
+    }
+    if plan.downcast_ref::<CommonSubplanExec>().is_some_and(|subplan| !subplan.has_run()) {
+        return;
     }
     for child in plan.children() {
         path.push(child);

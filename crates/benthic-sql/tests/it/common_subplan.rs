@@ -115,10 +115,25 @@ async fn aggregates_that_may_differ_stay_apart() {
          SELECT * FROM a x JOIN a y ON x.g = y.g",
         "SELECT * FROM (SELECT g, sum(v) FROM t GROUP BY g) x JOIN (SELECT g, min(v) FROM t GROUP BY g) y \
          ON x.g = y.g",
+        "SELECT a.s, b.s FROM (SELECT sum(value) s FROM generate_series(1, 10)) a, \
+         (SELECT sum(value) s FROM generate_series(1, 20)) b",
+        "WITH a AS (SELECT g, count(*) c FROM (SELECT g FROM t ORDER BY v LIMIT 2000) GROUP BY g) \
+         SELECT * FROM a x JOIN a y ON x.g = y.g",
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT m + 1 FROM (SELECT max(n) AS m FROM r) \
+         WHERE m < 5) SELECT count(*) FROM r a JOIN r b ON a.n = b.n",
     ] {
         let plan = plan(&sharing, sql).await;
         assert!(!plan.contains("CommonSubplanExec"), "{plan}");
     }
+}
+
+#[tokio::test]
+async fn the_limit_counts_each_byte_once() {
+    let (sharing, seen) = session(Some(SharingPlanner::new(300_000)));
+    let sql = "WITH a AS (SELECT counted(v) k, min(g) m FROM t GROUP BY k) \
+         SELECT count(*) FROM a x JOIN a y ON x.k = y.k + 1";
+    assert!(rows(&sharing, sql).await.contains("9999"));
+    assert_eq!(seen.load(Ordering::Relaxed), ROWS, "10,000 groups of two numbers take 160 kB");
 }
 
 #[tokio::test]
