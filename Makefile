@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint test-all test-here test-clients test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
+	test lint test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -197,19 +197,21 @@ LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=
 # One command builds everything, so that few crates compile alone at its end. The tests on Ceph are among it if Ceph is installed.
 BUILD_ALL = $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples --tests $(if $(shell command -v ceph-osd),--test ceph)
 
-RUST_PART := $(PART) "Rust tests" 600 env $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
+# Many of these tests wait for processes, so more of them run at once than there are cores.
+RUST_PART := $(PART) "Rust tests" 600 env RUST_TEST_THREADS=4 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
 
 lint: toolchain ## run clippy on all code, also on benchmarks
 	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
 	$(CARGO) clippy --release $(WITH_PYTHON) --test ceph -- -D warnings
 
-test-here: toolchain wasm-compilers nbd-packages guest-packages
+test-here: toolchain wasm-compilers nbd-packages guest-packages python-env
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then $(PART) format 10 $(CARGO) fmt --all --check; \
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
 	@$(PART) "build programs and tests" 3200 $(BUILD_ALL)
-	@$(call beside,target/test-clients.log,$(MAKE) --no-print-directory test-clients,$(RUST_PART))
+	@$(call beside,target/parts.log,$(MAKE) --no-print-directory test-python test-faults,$(MAKE) --no-print-directory \
+		test-s3 test-sql test-catalog,$(RUST_PART))
 
 # The Python package, in a separate environment. The build equals `pip install .` and reuses the compiled
 # query engine.
@@ -355,9 +357,6 @@ test-array-clients: toolchain python-packages ## run the tests of `benthic array
 test-faults: s3 sql python-env ## run every command family under faults, and check that its reports are true
 	$(CARGO) build --release $(SELECTION) $(AS_IN_TESTS) --bin benthic-array
 	@$(FAULTS_PART)
-
-test-clients: python $(S3_NEEDS) $(SQL_NEEDS) $(CATALOG_NEEDS) ## run the tests of the Python package, of all servers with independent clients, and of faults
-	@$(PYTHON_PART) && $(FAULTS_PART) && $(S3_PART) && $(SQL_PART) && $(CATALOG_PART)
 
 # Only `make test-long` includes Keycloak, an identity provider for the tests, of 180 MB.
 KEYCLOAK := org.keycloak:keycloak-quarkus-dist:26.7.3:tar.gz
