@@ -170,6 +170,12 @@ def ceph(*args):
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
+def create_erasure_coded_pool(name):
+    """Creates an erasure-coded pool on three OSDs."""
+    ceph("osd", "erasure-code-profile", "set", "s3-tests", "k=2", "m=1", "crush-failure-domain=osd")
+    ceph("osd", "pool", "create", name, "8", "8", "erasure", "s3-tests")
+
+
 @contextlib.contextmanager
 def running(engine, dir, *options):
     pool = f"s3-{uuid.uuid4().hex[:12]}"
@@ -177,8 +183,7 @@ def running(engine, dir, *options):
     data_pool = None
     if engine == "erasure-coded":
         data_pool = f"{pool}-data"
-        ceph("osd", "erasure-code-profile", "set", data_pool, "k=2", "m=1", "crush-failure-domain=osd")
-        ceph("osd", "pool", "create", data_pool, "8", "8", "erasure", data_pool)
+        create_erasure_coded_pool(data_pool)
     gateway = Gateway(store, dir, pool, *options, data_pool=data_pool).start()
     try:
         yield gateway
@@ -187,5 +192,3 @@ def running(engine, dir, *options):
         if engine != "file":
             for name in filter(None, [pool, data_pool]):
                 gateway.remove_pool(name)
-        if data_pool:
-            ceph("osd", "erasure-code-profile", "rm", data_pool)

@@ -1,11 +1,10 @@
 """Storage classes: which requests accept them, which answers show them, and transitions."""
 
 import contextlib
-import subprocess
 import time
 
 import pytest
-from gateway import ERASURE_CODED, PROGRAMS, ceph, running
+from gateway import CEPH, ERASURE_CODED, create_erasure_coded_pool, running
 from test_lifecycle import put_rules
 
 MIB = 1 << 20
@@ -13,14 +12,13 @@ MIB = 1 << 20
 
 @contextlib.contextmanager
 def with_class(store, dir, *options):
-    """A gateway, its client, and the pool of the class STANDARD_IA."""
+    """A gateway, its client, and the pool of the class STANDARD_IA, which is erasure-coded on Ceph."""
     with running(store, dir, *options) as gateway:
         pool = f"{gateway.pool}-cold"
-        if gateway.data_pool:
-            # The profile of the gateway's own erasure-coded pool.
-            ceph("osd", "pool", "create", pool, "8", "8", "erasure", gateway.data_pool)
-        else:
+        if store == "file":
             gateway.create_pool(pool)
+        else:
+            create_erasure_coded_pool(pool)
         try:
             gateway.run("storage-class", "set", "STANDARD_IA", "--to", pool)
             s3 = gateway.client()
@@ -29,8 +27,7 @@ def with_class(store, dir, *options):
         finally:
             if store != "file":
                 gateway.stop()
-                command = [str(PROGRAMS / "benthic"), "--store", gateway.store, "pool", "rm", pool, "--yes", pool]
-                subprocess.run(command, check=True, capture_output=True)
+                gateway.remove_pool(pool)
 
 
 def classes(s3):
@@ -86,7 +83,7 @@ def test_objects_have_storage_classes(store, tmp_path, code_of):
         assert gateway.objects(pool) == []
 
 
-@pytest.mark.parametrize("store", ["file", ERASURE_CODED])
+@pytest.mark.parametrize("store", ["file", CEPH, ERASURE_CODED])
 def test_rules_move_objects(store, tmp_path):
     with with_class(store, tmp_path, "--lifecycle-day", "1", "--lifecycle-every", "1") as (gateway, s3, pool):
         big = b"abc" * 2 * MIB

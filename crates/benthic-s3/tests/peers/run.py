@@ -3,13 +3,14 @@
     run.py CHECKOUT [PYTEST ARGUMENT ...]
 
 CHECKOUT is the path of a checkout of https://github.com/ceph/s3-tests. The results go to
-target/s3-tests.txt. Tests marked `fails_on_aws`, except those of transitions, and those of signature version 2 do not count,
+target/s3-tests.txt, those of another engine to target/s3-tests-ENGINE.txt. Tests marked `fails_on_aws`, except those of transitions, and those of signature version 2 do not count,
 because no gateway should pass them. With BENTHIC_TEST_ENGINE=ceph or erasure-coded (for the data and the storage classes), the
 gateway uses the cluster of BENTHIC_TEST_CEPH_CONF.
 """
 
 import collections
 import configparser
+import contextlib
 import json
 import os
 import pathlib
@@ -22,10 +23,11 @@ import xml.etree.ElementTree as xml
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(ROOT / "crates/benthic-s3/tests/clients"))
 
-from gateway import ceph, running
+from gateway import create_erasure_coded_pool, running
 
 ENVIRONMENT = ROOT / "target" / "s3-tests-env"
-RESULTS = ROOT / "target" / "s3-tests.txt"
+ENGINE = os.environ.get("BENTHIC_TEST_ENGINE", "file")
+RESULTS = ROOT / "target" / ("s3-tests.txt" if ENGINE == "file" else f"s3-tests-{ENGINE}.txt")
 # The users that the suite needs, by the section of its configuration.
 USERS = ["s3 main", "s3 alt", "s3 tenant", "iam", "iam root", "iam alt root"]
 # Tests of transitions have the mark `fails_on_aws` because of their short days.
@@ -74,7 +76,7 @@ def configuration(gateway, host, port):
     for name in STORAGE_CLASSES:
         pool = class_pool(gateway, name)
         if gateway.data_pool:
-            ceph("osd", "pool", "create", pool, "8", "8", "erasure", gateway.data_pool)
+            create_erasure_coded_pool(pool)
         else:
             gateway.create_pool(pool)
         gateway.run("storage-class", "set", name, "--to", pool)
@@ -91,6 +93,17 @@ def key_of(gateway, user):
 
 def class_pool(gateway, name):
     return f"{gateway.pool}-{name.lower()}"
+
+
+@contextlib.contextmanager
+def removed_at_the_end(gateway):
+    """Removes the pools of the storage classes at the end."""
+    try:
+        yield
+    finally:
+        gateway.stop()
+        for name in STORAGE_CLASSES if ENGINE != "file" else []:
+            gateway.remove_pool(class_pool(gateway, name))
 
 
 def with_user_policies(gateway, config, dir):
@@ -110,14 +123,17 @@ def arn(gateway, account):
 def main():
     if len(sys.argv) < 2 or not (pathlib.Path(sys.argv[1]) / "s3tests").is_dir():
         sys.exit(__doc__)
+    if ENGINE not in ("file", "ceph", "erasure-coded"):
+        sys.exit(f"BENTHIC_TEST_ENGINE={ENGINE} is no engine; use file, ceph or erasure-coded")
+    if ENGINE != "file" and "BENTHIC_TEST_CEPH_CONF" not in os.environ:
+        sys.exit("BENTHIC_TEST_CEPH_CONF must be the path of the ceph.conf of a cluster; `benthic cluster up --osds 3` starts one")
     checkout = pathlib.Path(sys.argv[1]).resolve()
     program = python(checkout)
     with tempfile.TemporaryDirectory(prefix="benthic-s3-tests-") as dir:
         dir = pathlib.Path(dir)
         # The suite expects that a day of lifecycle rules lasts ten seconds.
         options = ["--lifecycle-day", "10", "--lifecycle-every", "5"]
-        engine = os.environ.get("BENTHIC_TEST_ENGINE", "file")
-        with running(engine, dir, *options) as gateway:
+        with running(ENGINE, dir, *options) as gateway, removed_at_the_end(gateway):
             config = configuration(gateway, *gateway.listen.split(":"))
 
             def run(marks, results, *more):
@@ -132,10 +148,6 @@ def main():
             with_user_policies(gateway, config, dir)
             run(f"({COUNTED}) and {OF_USER_POLICIES}", results[1])
             report(checkout, results)
-            if engine != "file":
-                gateway.stop()
-                for name in STORAGE_CLASSES:
-                    gateway.remove_pool(class_pool(gateway, name))
 
 
 def report(checkout, paths):
