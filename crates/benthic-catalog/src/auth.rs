@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use benthic_core::{Environment, ErrorKind, Result};
 use benthic_s3::gateway::{KeyUse, Keys};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{Caller, Lookup, NewKey, Refusal, UsableKey};
+use benthic_s3::identity::{Caller, Lookup, NewKey, Refusal, UsableKey, user_name};
 use benthic_s3::seal::Sealer;
 use std::sync::Arc;
 
@@ -159,9 +159,10 @@ impl Keys for Auth {
             let Some(login) = self.access.key(access_key).await? else { return Ok(Err(Refusal::UnknownKey)) };
             (login.user, login.secret)
         };
+        let id = user_name(OWNER, &user);
         let caller = Caller::User { account: OWNER.to_owned(), user };
         let (policies, path) = (Arc::default(), "/".to_owned());
-        Ok(Ok(UsableKey { caller, secret, policies, path, federated: None }))
+        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None }))
     }
 
     /// A temporary key reads its table's folder. Another key reads all pools of its grant.

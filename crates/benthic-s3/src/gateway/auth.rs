@@ -146,6 +146,12 @@ impl TextLen for Bytes {
     }
 }
 
+impl TextLen for [Bytes; 2] {
+    fn len_bytes(&self) -> usize {
+        self.iter().map(Bytes::len).sum()
+    }
+}
+
 impl TextLen for Arc<PolicyTexts> {
     fn len_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
@@ -197,6 +203,8 @@ pub(super) struct Sender {
     pub caller: Caller,
     /// The path of the user or the role.
     pub path: String,
+    /// The unique id of the user or the role.
+    pub id: String,
     /// What an identity provider said about the caller of a session.
     pub federated: Option<Arc<Federated>>,
     /// When the gateway received the head of the request, in milliseconds since 1970.
@@ -258,7 +266,7 @@ impl Access {
         query: &str,
     ) -> S3Result<Sender> {
         self.metrics.operation(operation);
-        let (caller, path, federated, rights) = match credentials {
+        let (caller, path, id, federated, rights) = match credentials {
             Some(credentials) => {
                 let request = KeyUse { operation, object, query };
                 let token = session_token(headers, query);
@@ -270,17 +278,17 @@ impl Access {
                 }
                 let parse = |texts: &Arc<PolicyTexts>| rights(texts).map(Arc::new);
                 let rights = self.parsed.get(&key.policies.hash(), key.policies, parse)?;
-                (key.caller, key.path, key.federated, rights)
+                (key.caller, key.path, key.id, key.federated, rights)
             }
             None if permission.is_none() => return Err(s3_error!(AccessDenied)),
-            None => (Caller::Anonymous, String::new(), None, Arc::default()),
+            None => (Caller::Anonymous, String::new(), String::new(), None, Arc::default()),
         };
         let Some(permission) = permission else {
             return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
         };
         let received_ms = self.environment.unix_ms();
         let region = Arc::clone(&self.region);
-        Ok(Sender { caller, path, federated, received_ms, region, rights, permission })
+        Ok(Sender { caller, path, id, federated, received_ms, region, rights, permission })
     }
 }
 
@@ -454,12 +462,17 @@ impl Gateway {
 
     /// The policy of a bucket.
     pub(super) fn policy_of(&self, bucket: &Bucket) -> S3Result<Option<Arc<Document>>> {
-        let policy = bucket.attributes.get(names::POLICY).map(|text| {
-            self.parsed_policies.get(&bucket.id.to_string(), text.clone(), |text: &Bytes| {
-                Document::of_bucket(&String::from_utf8_lossy(text), &bucket.name).map(Arc::new)
-            })
-        });
-        policy.transpose()
+        let Some(policy) = bucket.attributes.get(names::POLICY) else { return Ok(None) };
+        let principals = bucket.attributes.get(names::POLICY_PRINCIPALS).cloned().unwrap_or_default();
+        let parse = |[policy, principals]: &[Bytes; 2]| -> Result<Arc<Document>, String> {
+            let policy = Document::of_bucket(&String::from_utf8_lossy(policy), &bucket.name)?;
+            if principals.is_empty() {
+                return Ok(Arc::new(policy));
+            }
+            let ids = serde_json::from_slice(principals).map_err(|error| error.to_string())?;
+            Ok(Arc::new(policy.bound_to(&ids)))
+        };
+        self.parsed_policies.get(&bucket.id.to_string(), [policy.clone(), principals], parse).map(Some)
     }
 
     /// Refuses the request unless the caller may do this, too.

@@ -122,7 +122,7 @@ impl Gateway {
         names: &[(Change, &str)],
     ) -> S3Result<Vec<NewEvent>> {
         let Some(rules) = self.event_rules(&access.bucket)? else { return Ok(Vec::new()) };
-        let principal = access.sender.caller.id().unwrap_or_else(|| "anonymous".to_owned());
+        let principal = access.sender.caller.name().unwrap_or_else(|| "anonymous".to_owned());
         let peer = request.extensions.get::<Peer>();
         let origin = Origin { principal, address: peer.map(|peer| peer.address.to_string()) };
         Ok(rules.of_change(key, names, &origin, true))

@@ -2,9 +2,10 @@
 
 use super::auth::On;
 use super::object_headers::text;
-use super::{Gateway, names, public_access};
+use super::{Gateway, error, names, public_access};
 use crate::policy::Document;
 use crate::sal::Bucket;
+use benthic_core::ErrorKind;
 use bytes::Bytes;
 use s3s::dto::{
     DeleteBucketPolicyInput, DeleteBucketPolicyOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
@@ -34,6 +35,7 @@ impl Gateway {
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let document = Document::of_bucket(&input.policy, &input.bucket)
             .map_err(|message| s3_error!(MalformedPolicy, "{message}"))?;
+        let principals = self.principals(&document).await?;
         let change = |bucket: &mut Bucket| {
             if document.is_public()
                 && public_access::block_of(&bucket.attributes).block_public_policy.unwrap_or(false)
@@ -45,10 +47,29 @@ impl Gateway {
             }
             let policy = Bytes::copy_from_slice(input.policy.as_bytes());
             bucket.attributes.insert(names::POLICY.to_owned(), policy);
+            match &principals {
+                Some(principals) => {
+                    bucket.attributes.insert(names::POLICY_PRINCIPALS.to_owned(), principals.clone())
+                }
+                None => bucket.attributes.remove(names::POLICY_PRINCIPALS),
+            };
             Ok(())
         };
         self.change_bucket(access.bucket, change).await?;
         Ok(PutBucketPolicyOutput::default())
+    }
+
+    /// The ids of the users and roles that a policy names, as JSON; `None` if it names none.
+    async fn principals(&self, policy: &Document) -> S3Result<Option<Bytes>> {
+        let Some(identities) = self.keys.identities() else { return Ok(None) };
+        let ids = match identities.principal_ids(policy.identities()).await {
+            Err(failed) if failed.kind() == ErrorKind::NotFound => {
+                return Err(s3_error!(MalformedPolicy, "{}", failed.message()));
+            }
+            ids => ids.map_err(error::bucket)?,
+        };
+        let text = serde_json::to_vec(&ids).map_err(|failed| s3_error!(failed, InternalError))?;
+        Ok((!ids.is_empty()).then(|| Bytes::from(text)))
     }
 
     pub(super) async fn remove_policy(
@@ -58,7 +79,12 @@ impl Gateway {
         let input = &request.input;
         let access =
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
-        self.remove_bucket_attribute(access.bucket, names::POLICY).await?;
+        let change = |bucket: &mut Bucket| {
+            bucket.attributes.remove(names::POLICY);
+            bucket.attributes.remove(names::POLICY_PRINCIPALS);
+            Ok(())
+        };
+        self.change_bucket(access.bucket, change).await?;
         Ok(DeleteBucketPolicyOutput::default())
     }
 

@@ -89,6 +89,8 @@ pub(crate) mod names {
     pub const CORS: &str = "cors";
     /// The policy of a bucket, as the client gave it.
     pub const POLICY: &str = "policy";
+    /// The unique ids of the users and roles that the policy of a bucket names, as JSON.
+    pub const POLICY_PRINCIPALS: &str = "policy-principals";
     /// The public access block of a bucket, as JSON.
     pub const PUBLIC_ACCESS_BLOCK: &str = "public-access-block";
     /// The object ownership of a bucket.
@@ -139,7 +141,8 @@ pub struct Gateway {
     region: String,
     code: Option<Arc<dyn Code>>,
     vault: Option<Arc<Vault>>,
-    parsed_policies: auth::ParsedPolicies<Bytes, Arc<Document>>,
+    /// The texts are those of the policy and of its principals.
+    parsed_policies: auth::ParsedPolicies<[Bytes; 2], Arc<Document>>,
     parsed_rules: auth::ParsedPolicies<Bytes, Arc<Rules>>,
     parsed_events: auth::ParsedPolicies<Bytes, Arc<EventRules>>,
     wakeups: Arc<Wakeups>,

@@ -155,8 +155,8 @@ impl<'r> RequestFacts<'r> {
                 Some(name) if name.starts_with(encryption::HEADER) => self.encryption(name)?,
                 Some(name) => self.amz_header(name)?,
                 None => {
-                    let Sender { caller, path, received_ms, .. } = self.sender;
-                    caller_value((caller, path), *received_ms, self.extensions.get(), key)?
+                    let Sender { caller, path, id, received_ms, .. } = self.sender;
+                    caller_value((caller, path, id), *received_ms, self.extensions.get(), key)?
                 }
             },
         })
@@ -181,7 +181,7 @@ pub(crate) fn date(unix_ms: u64) -> Option<String> {
 
 /// The facts about a caller, its connection and the time.
 fn caller_value(
-    (caller, path): (&Caller, &str),
+    (caller, path, id): (&Caller, &str, &str),
     received_ms: u64,
     peer: Option<&Peer>,
     key: &str,
@@ -203,7 +203,7 @@ fn caller_value(
             Caller::WebIdentity { .. } | Caller::Service(_) => return None,
         },
         "aws:principalisawsservice" => matches!(caller, Caller::Service(_)).to_string(),
-        "aws:userid" => caller.id()?,
+        "aws:userid" => caller.id(id)?,
         "aws:username" => match caller {
             Caller::User { user, .. } if user != ROOT_USER => user.clone(),
             Caller::User { .. }
@@ -224,6 +224,8 @@ fn caller_value(
 pub(super) struct IamFacts {
     pub caller: Caller,
     pub path: String,
+    /// The unique id of the user or the role.
+    pub id: String,
     /// The account of the role in a request to assume one; else that of the caller.
     pub resource_account: Option<String>,
     pub headers: HeaderMap,
@@ -247,7 +249,10 @@ impl Facts for IamFacts {
             "aws:referer" => fact_header(&self.headers, REFERER),
             "aws:useragent" => fact_header(&self.headers, USER_AGENT),
             "aws:resourceaccount" => self.resource_account.clone(),
-            _ => caller_value((&self.caller, &self.path), self.received_ms, self.peer.as_ref(), key),
+            _ => {
+                let caller = (&self.caller, self.path.as_str(), self.id.as_str());
+                caller_value(caller, self.received_ms, self.peer.as_ref(), key)
+            }
         };
         value.map(|value| vec![value])
     }

@@ -94,7 +94,7 @@ impl Identities {
         new: NewEventTarget<'_>,
     ) -> Result<EventTarget> {
         check_name(name)?;
-        let owner = self.account(account).await?;
+        let owner = self.in_account(account).await?;
         let full = full_name(account, name);
         let secret = new.secret.map(|secret| self.sealer()?.seal(&seal_name(&full), secret)).transpose()?;
         let target = EventTarget {
@@ -105,11 +105,7 @@ impl Identities {
             ca: new.ca.map(str::to_owned),
             broker: new.broker.cloned(),
         };
-        let changes = [
-            // Compare the account in the same swap, so that it exists.
-            change(RecordKind::Account, account, Some(&owner), Some(&owner))?,
-            change(RecordKind::EventTarget, &full, None, Some(&target))?,
-        ];
+        let changes = [owner, change(RecordKind::EventTarget, &full, None, Some(&target))?];
         self.swap(&changes, |error| exists(error, "target", &full)).await?;
         Ok(target)
     }

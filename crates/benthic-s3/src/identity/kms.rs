@@ -55,7 +55,7 @@ impl Identities {
             let message = "a description is one line of at most 256 bytes";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let owner = self.account(account).await?;
+        let owner = self.in_account(account).await?;
         let id = self.draw_uuid()?;
         let key = KmsKey {
             form: FORM,
@@ -69,11 +69,7 @@ impl Identities {
             },
             vault: vault.map(str::to_owned),
         };
-        let changes = [
-            // Compare the account in the same swap, so that it cannot be removed meanwhile.
-            change(RecordKind::Account, account, Some(&owner), Some(&owner))?,
-            change(RecordKind::KmsKey, &id, None, Some(&key))?,
-        ];
+        let changes = [owner, change(RecordKind::KmsKey, &id, None, Some(&key))?];
         self.swap(&changes, super::busy).await?;
         Ok((id, key))
     }

@@ -1,6 +1,8 @@
 //! Managed policies, and which policies apply to a caller.
 
-use super::{FORM, Identities, Identity, IdentityKind, busy, change, check_policy_name, full_name};
+use super::{
+    FORM, Identities, Identity, IdentityKind, POLICIES_MAX, busy, change, check_policy_name, full_name,
+};
 use crate::sal::{RecordChange, RecordKind};
 use benthic_core::{Error, ErrorKind, Result};
 use futures::future::try_join_all;
@@ -155,7 +157,7 @@ impl Identities {
     /// Creates a managed policy.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `AlreadyExists`.
+    /// `InvalidArgument`, `NotFound`, `AlreadyExists`, `LimitExceeded`.
     pub async fn create_policy(
         &self,
         account: &str,
@@ -164,15 +166,16 @@ impl Identities {
         text: &str,
     ) -> Result<ManagedPolicy> {
         check_policy_name(name)?;
-        let found = self.account(account).await?;
+        let owner = self.in_account(account).await?;
         if self.sal.record(RecordKind::Policy, &full_name(account, name)).await?.is_some() {
             return Err(Error::new(ErrorKind::AlreadyExists, "this policy exists already").with("name", name));
         }
+        if self.policies(account).await?.len() >= POLICIES_MAX {
+            let message = format!("an account has at most {POLICIES_MAX} policies");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).with("account", account));
+        }
         let policy = ManagedPolicy::new(text, path, description, self.environment.unix_ms());
-        let changes = [
-            change(RecordKind::Account, account, Some(&found), Some(&found))?,
-            change(RecordKind::Policy, &full_name(account, name), None, Some(&policy))?,
-        ];
+        let changes = [owner, change(RecordKind::Policy, &full_name(account, name), None, Some(&policy))?];
         self.swap(&changes, |error| busy(error).with("name", name)).await?;
         Ok(policy)
     }

@@ -7,20 +7,25 @@
 //! to the account itself, and its secret is sealed. A caller that assumes a role gets a temporary
 //! key, which is not stored.
 
+mod accounts;
 mod event_targets;
 mod kms;
 mod managed;
 mod oidc_providers;
+mod principals;
+mod rename;
 mod root;
 mod sessions;
 mod start;
 
+pub use accounts::{Account, GROUPS_MAX, POLICIES_MAX, PROVIDERS_MAX, ROLES_MAX, USERS_MAX};
 pub use event_targets::{Broker, EventTarget, NewEventTarget, Sasl};
 pub use kms::{KmsKey, KmsKeyVersion};
 pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use oidc_providers::{OidcProvider, issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
+pub use principals::{PrincipalIds, identity_arn};
 pub use root::{ROOT_USER, root_arn, user_name};
 pub use sessions::{Federated, Holder, Refusal, TemporaryKey, is_temporary};
 pub use start::{Started, add_first_key, first_key_text};
@@ -30,7 +35,6 @@ use crate::seal::Sealer;
 use benthic_core::Environment;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
-use managed::BUILT_IN_ACCOUNT;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,27 +53,22 @@ const POLICY_NAME_BYTES_MAX: usize = 128;
 pub const KEY_CACHE_MS: u64 = 2_000;
 const KEY_CACHE_MAX: usize = 10_000;
 /// Maximum number of policies that are attached to a user, group or role, and of groups of a user.
-const ATTACHED_MAX: usize = 10;
+pub const ATTACHED_MAX: usize = 10;
+/// Maximum number of keys of a user. A new name changes all of them at once.
+pub const KEYS_MAX: usize = 100;
 /// Maximum number of retries of a conflicting change. Changes conflict if they use the same policy
 /// or group, because its record counts its uses.
 const ATTEMPTS_MAX: usize = 20;
 const PAGE: usize = 1_000;
 const ACCESS_KEY_LEN: usize = 20;
+/// Length of the unique id of a user, a group or a role.
+const ID_LEN: usize = 21;
+/// The characters of keys and ids.
+const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const SECRET_LEN: usize = 40;
 
-/// An owner of buckets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Account {
-    /// Version of the record's format.
-    pub form: u32,
-    /// Milliseconds since 1970 (UTC).
-    pub created_ms: u64,
-    /// Whether the keys of the account are refused.
-    pub suspended: bool,
-}
-
 /// What policies can belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdentityKind {
     User,
     Group,
@@ -93,6 +92,15 @@ impl IdentityKind {
             IdentityKind::Role => "role",
         }
     }
+
+    /// The beginning of its unique ids, as on AWS.
+    fn id_prefix(self) -> &'static str {
+        match self {
+            IdentityKind::User => "AIDA",
+            IdentityKind::Group => "AGPA",
+            IdentityKind::Role => "AROA",
+        }
+    }
 }
 
 /// A user, a group or a role of an account.
@@ -100,6 +108,9 @@ impl IdentityKind {
 pub struct Identity {
     pub form: u32,
     pub created_ms: u64,
+    /// The unique id; absent in records of earlier builds. See [`id`](Identity::id()).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// Its own policies by name, as JSON. `None` for a user with all rights of the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<Policies>,
@@ -118,6 +129,10 @@ pub struct Identity {
     /// Number of the users of a group.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub members: u32,
+    /// Number of keys that the user ever got. It changes with each new key, so that the user cannot
+    /// be removed or renamed at the same time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub keys_created: u32,
     /// Only a role has this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<RoleSettings>,
@@ -132,6 +147,9 @@ fn is_zero(number: &u32) -> bool {
 pub struct RoleSettings {
     /// The policy that says who may assume the role, as JSON.
     pub trust: String,
+    /// The users and roles that it names.
+    #[serde(default, skip_serializing_if = "PrincipalIds::is_empty")]
+    pub trust_principals: PrincipalIds,
     pub description: Option<String>,
     /// Maximum length of a session, in seconds.
     pub session_s_max: u32,
@@ -151,6 +169,12 @@ impl Identity {
 
     pub fn path(&self) -> &str {
         self.path.as_deref().unwrap_or("/")
+    }
+
+    /// The unique id. It stays the same if the name changes, and a later user, group or role of
+    /// this name gets another one. The id of an account itself is the name of the account.
+    pub fn id(&self, account: &str, name: &str) -> String {
+        self.id.clone().unwrap_or_else(|| user_name(account, name))
     }
 
     /// What still depends on it, if it must not be removed yet.
@@ -196,6 +220,8 @@ pub struct UsableKey {
     pub policies: Arc<PolicyTexts>,
     /// The path of the user or the role.
     pub path: String,
+    /// The [unique id](Identity::id()) of the user or the role.
+    pub id: String,
     /// What the identity provider said about the caller of a session.
     pub federated: Option<Arc<Federated>>,
 }
@@ -239,11 +265,22 @@ impl Caller {
         }
     }
 
-    /// The id of the caller: the account and the name. That of a session also has the session's.
-    pub fn id(&self) -> Option<String> {
+    /// The name of the caller for people: the account and the name. That of a session also has the
+    /// session's.
+    pub fn name(&self) -> Option<String> {
         match self {
             Caller::User { account, user } => Some(user_name(account, user)),
             Caller::Session { account, role, session } => Some(format!("{account}/{role}:{session}")),
+            Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
+        }
+    }
+
+    /// The unique id of the caller, from [that](Identity::id()) of the user or the role. That of a
+    /// session also has the name of the session.
+    pub fn id(&self, id: &str) -> Option<String> {
+        match self {
+            Caller::User { .. } => Some(id.to_owned()),
+            Caller::Session { session, .. } => Some(format!("{id}:{session}")),
             Caller::WebIdentity { .. } | Caller::Anonymous | Caller::Service(_) => None,
         }
     }
@@ -271,22 +308,6 @@ impl Identities {
         self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "no sealing key is loaded"))
     }
 
-    /// Creates an account.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, `AlreadyExists`.
-    pub async fn create_account(&self, name: &str) -> Result<Account> {
-        check_name(name)?;
-        if name == BUILT_IN_ACCOUNT {
-            let message = "the account `aws` is reserved for built-in policies; choose another name";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-        let account = Account { form: FORM, created_ms: self.environment.unix_ms(), suspended: false };
-        let changes = [change(RecordKind::Account, name, None, Some(&account))?];
-        self.swap(&changes, |error| exists(error, "account", name)).await?;
-        Ok(account)
-    }
-
     /// Creates a user with all rights of an account.
     ///
     /// # Errors
@@ -307,7 +328,8 @@ impl Identities {
         new: Identity,
     ) -> Result<Identity> {
         check_name(name)?;
-        let new = Identity { form: FORM, created_ms: self.environment.unix_ms(), ..new };
+        let id = Some(self.draw(kind.id_prefix(), ID_LEN, CAPITALS)?);
+        let new = Identity { form: FORM, created_ms: self.environment.unix_ms(), id, ..new };
         let mut attempts = 0..ATTEMPTS_MAX;
         loop {
             match self.try_create(kind, account, name, &new).await {
@@ -318,18 +340,17 @@ impl Identities {
     }
 
     async fn try_create(&self, kind: IdentityKind, account: &str, name: &str, new: &Identity) -> Result<()> {
-        let found = self.account(account).await?;
-        // As on AWS, names that differ only in upper and lower case are the same.
+        let owner = self.in_account(account).await?;
         let all = self.identities(kind, account).await?;
         if let Some((known, _)) = all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            let message = format!("this {} exists already", kind.word());
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", known));
+            return Err(same_name(kind, known));
         }
-        let mut changes = vec![
-            // Compare the account in the same swap, so that it cannot be removed meanwhile.
-            change(RecordKind::Account, account, Some(&found), Some(&found))?,
-            change(kind.record(), &full_name(account, name), None, Some(new))?,
-        ];
+        let max = accounts::identities_max(kind);
+        if all.len() >= max {
+            let message = format!("an account has at most {max} {}s", kind.word());
+            return Err(Error::new(ErrorKind::LimitExceeded, message).with("account", account));
+        }
+        let mut changes = vec![owner, change(kind.record(), &full_name(account, name), None, Some(new))?];
         changes.extend(self.count_uses(account, &Identity::default(), new).await?);
         self.swap(&changes, |error| busy(error).with("name", name)).await
     }
@@ -338,12 +359,10 @@ impl Identities {
     /// returns its secret.
     ///
     /// # Errors
-    /// `NotFound`; `Busy` if another process changes the holder at the same time; `Unavailable` if
-    /// there are no random numbers.
+    /// `NotFound`; `LimitExceeded`; `Busy` if others change the holder all the time; `Unavailable`
+    /// if there are no random numbers.
     pub async fn create_key(&self, account: &str, user: &str) -> Result<NewKey> {
-        // Part of the same swap, so that a holder that has been removed gets no key.
-        let holder = self.unchanged(account, user).await?;
-        let access_key = self.draw("BN", ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
+        let access_key = self.draw("BN", ACCESS_KEY_LEN, CAPITALS)?;
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         let secret = self.draw("", SECRET_LEN, letters)?;
         let key = Key {
@@ -354,9 +373,25 @@ impl Identities {
             suspended: false,
             sealed: self.sealer()?.seal(&access_key, &secret)?,
         };
-        let changes = [holder, change(RecordKind::Key, &access_key, None, Some(&key))?];
-        self.swap(&changes, |error| busy(error).with("access_key", &access_key)).await?;
-        Ok(NewKey { access_key, secret })
+        let mut attempts = 0..ATTEMPTS_MAX;
+        loop {
+            match self.try_create_key(&access_key, &key).await {
+                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
+                result => return result.map(|()| NewKey { access_key, secret }),
+            }
+        }
+    }
+
+    async fn try_create_key(&self, access_key: &str, key: &Key) -> Result<()> {
+        let Key { account, user, .. } = key;
+        // Part of the same swap, so that a holder that has been removed gets no key.
+        let holder = self.with_another_key(account, user).await?;
+        if self.keys_of(account, user).await?.len() >= KEYS_MAX {
+            let message = format!("a user has at most {KEYS_MAX} keys; remove one first");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).with("user", user_name(account, user)));
+        }
+        let changes = [holder, change(RecordKind::Key, access_key, None, Some(key))?];
+        self.swap(&changes, |error| busy(error).with("access_key", access_key)).await
     }
 
     /// Creates [`FIRST_ACCOUNT`], its user and a key if the store has no account.
@@ -376,10 +411,6 @@ impl Identities {
         self.create_key(FIRST_ACCOUNT, FIRST_USER).await.map(Some)
     }
 
-    pub async fn account(&self, name: &str) -> Result<Account> {
-        self.get(RecordKind::Account, name, "no such account").await
-    }
-
     pub async fn user(&self, account: &str, name: &str) -> Result<Identity> {
         self.identity(IdentityKind::User, account, name).await
     }
@@ -395,10 +426,6 @@ impl Identities {
     /// `NotFound`.
     pub async fn key(&self, access_key: &str) -> Result<Key> {
         self.get(RecordKind::Key, access_key, "no such key").await
-    }
-
-    pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {
-        self.all(RecordKind::Account, "").await
     }
 
     pub async fn users(&self, account: &str) -> Result<Vec<(String, Identity)>> {
@@ -427,48 +454,14 @@ impl Identities {
         self.all(RecordKind::Key, "").await
     }
 
-    /// Removes an account that has no users, keys, groups, roles, policies, buckets, KMS keys,
-    /// targets of events and identity providers. Its name can be used again: a later account of
-    /// this name gets the objects and the grants of the removed one.
+    /// The keys of a user, or of the [account itself](ROOT_USER).
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` if it has one of these.
-    pub async fn remove_account(&self, name: &str) -> Result<()> {
-        let found = self.account(name).await?;
-        let in_use = |what| {
-            let message = format!("the account has {what}; remove them first");
-            Err(Error::new(ErrorKind::Conflict, message).with("account", name))
-        };
-        for (kind, what) in [
-            (RecordKind::User, "users"),
-            (RecordKind::Group, "groups"),
-            (RecordKind::Role, "roles"),
-            (RecordKind::Policy, "policies"),
-            (RecordKind::EventTarget, "targets of events"),
-            (RecordKind::OidcProvider, "identity providers"),
-        ] {
-            if !self.sal.list_records(kind, &full_name(name, ""), None, 1).await?.0.is_empty() {
-                return in_use(what);
-            }
-        }
-        if !self.sal.list_buckets(name, None, 1).await?.0.is_empty() {
-            return in_use("buckets");
-        }
-        if self.keys().await?.iter().any(|(_, key)| key.account == name) {
-            return in_use("keys");
-        }
-        if self.kms_keys().await?.iter().any(|(_, key)| key.account == name) {
-            return in_use("KMS keys");
-        }
-        self.replace(RecordKind::Account, name, &found, None::<&Account>).await?;
-        // Another process may have created keys of the account after the check above. A later
-        // account of this name must not have them.
-        for (access_key, key) in self.keys().await? {
-            if key.account == name {
-                self.replace(RecordKind::Key, &access_key, &key, None::<&Key>).await?;
-            }
-        }
-        Ok(())
+    /// Those of the store.
+    pub async fn keys_of(&self, account: &str, user: &str) -> Result<Vec<(String, Key)>> {
+        let mut keys = self.keys().await?;
+        keys.retain(|(_, key)| key.account == account && key.user == user);
+        Ok(keys)
     }
 
     /// Removes a user, a group or a role that nothing depends on.
@@ -481,9 +474,7 @@ impl Identities {
         let found = self.identity(kind, account, name).await?;
         let mut in_use = found.in_use(kind);
         if in_use.is_none() && kind == IdentityKind::User {
-            let keys = self.keys().await?;
-            let has_keys = keys.iter().any(|(_, key)| key.account == account && key.user == name);
-            in_use = has_keys.then_some("keys");
+            in_use = (!self.keys_of(account, name).await?.is_empty()).then_some("keys");
         }
         if let Some(what) = in_use {
             let message = format!("the {} still has {what}; detach or remove them first", kind.word());
@@ -578,17 +569,6 @@ impl Identities {
         self.replace(RecordKind::Key, access_key, &found, None::<&Key>).await
     }
 
-    /// Suspends an account, or ends the suspension. Running gateways notice within
-    /// [`KEY_CACHE_MS`].
-    ///
-    /// # Errors
-    /// `NotFound`, `Conflict`.
-    pub async fn suspend_account(&self, name: &str, suspended: bool) -> Result<()> {
-        let found = self.account(name).await?;
-        let new = Account { suspended, ..found.clone() };
-        self.replace(RecordKind::Account, name, &found, Some(&new)).await
-    }
-
     /// Suspends a key, or ends the suspension. Running gateways notice within [`KEY_CACHE_MS`].
     ///
     /// # Errors
@@ -658,11 +638,11 @@ impl Identities {
         if key.suspended || account.suspended {
             return Ok(Err(Refusal::UnknownKey));
         }
-        let path = user.path().to_owned();
+        let (path, id) = (user.path().to_owned(), user.id(&key.account, &key.user));
         let policies = Arc::new(self.policy_texts(&key.account, user).await.map_err(in_change)?);
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Ok(UsableKey { caller, secret, policies, path, federated: None }))
+        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {
@@ -759,6 +739,11 @@ fn busy(error: Error) -> Error {
         }
         _ => error,
     }
+}
+
+/// As on AWS, names that differ only in upper and lower case are the same.
+fn same_name(kind: IdentityKind, known: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("this {} exists already", kind.word())).with("name", known)
 }
 
 fn exists(error: Error, what: &'static str, name: &str) -> Error {

@@ -1,14 +1,12 @@
 //! Identity providers (OpenID Connect) of accounts. Callers with a token of a provider may assume
 //! the roles that trust it.
 
-use super::{ATTEMPTS_MAX, FORM, Identities, busy, change, exists, full_name};
+use super::{ATTEMPTS_MAX, FORM, Identities, PROVIDERS_MAX, busy, change, exists, full_name};
 use crate::sal::RecordKind;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Maximum number of providers of an account.
-const PROVIDERS_MAX: usize = 100;
 const CLIENT_IDS_MAX: usize = 100;
 const CLIENT_ID_BYTES_MAX: usize = 255;
 const THUMBPRINTS_MAX: usize = 5;
@@ -89,17 +87,13 @@ impl Identities {
         let mut provider =
             OidcProvider { form: FORM, created_ms, url: url.to_owned(), client_ids, thumbprints };
         provider.check()?;
-        let owner = self.account(account).await?;
+        let owner = self.in_account(account).await?;
         if self.oidc_providers(account).await?.len() >= PROVIDERS_MAX {
             let message = "an account has at most 100 identity providers";
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let name = full_name(account, issuer_name(url));
-        let changes = [
-            // Compare the account in the same swap, so that it exists.
-            change(RecordKind::Account, account, Some(&owner), Some(&owner))?,
-            change(RecordKind::OidcProvider, &name, None, Some(&provider))?,
-        ];
+        let changes = [owner, change(RecordKind::OidcProvider, &name, None, Some(&provider))?];
         self.swap(&changes, |error| exists(error, "identity provider", url)).await
     }
 

@@ -33,14 +33,14 @@ impl Identities {
         self.identity(kind, account, name).await
     }
 
-    /// A part of a swap that fails if the record of a user, or that of the account itself, changes
-    /// meanwhile.
-    pub(super) async fn unchanged(&self, account: &str, user: &str) -> Result<RecordChange> {
+    /// A part of the swap that creates a key of a user, or of the account itself: the swap fails if
+    /// the holder changes meanwhile, and a removal of the holder that has begun fails.
+    pub(super) async fn with_another_key(&self, account: &str, user: &str) -> Result<RecordChange> {
         if user == ROOT_USER {
-            let found = self.account(account).await?;
-            return change(RecordKind::Account, account, Some(&found), Some(&found));
+            return self.in_account(account).await;
         }
         let found = self.user(account, user).await?;
-        change(RecordKind::User, &full_name(account, user), Some(&found), Some(&found))
+        let new = Identity { keys_created: found.keys_created.wrapping_add(1), ..found.clone() };
+        change(RecordKind::User, &full_name(account, user), Some(&found), Some(&new))
     }
 }

@@ -4,7 +4,8 @@
 //! is removed.
 
 use super::{
-    ACCESS_KEY_LEN, Caller, FORM, Identities, IdentityKind, Lookup, SECRET_LEN, UsableKey, decode, in_change,
+    ACCESS_KEY_LEN, CAPITALS, Caller, FORM, Identities, IdentityKind, Lookup, SECRET_LEN, UsableKey, decode,
+    in_change,
 };
 use benthic_core::{Error, ErrorKind, Result};
 use futures::future::try_join_all;
@@ -111,7 +112,7 @@ impl Identities {
         lifetime_s: u32,
     ) -> Result<TemporaryKey> {
         let expires_ms = self.environment.unix_ms().saturating_add(u64::from(lifetime_s) * 1_000);
-        let access_key = self.draw(PREFIX, ACCESS_KEY_LEN, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")?;
+        let access_key = self.draw(PREFIX, ACCESS_KEY_LEN, CAPITALS)?;
         let account = account.to_owned();
         let claims = Claims { form: FORM, account, holder, created_ms, policy, policy_arns, expires_ms };
         let text = serde_json::to_string(&claims)
@@ -177,7 +178,7 @@ impl Identities {
         if account.suspended || found.created_ms != claims.created_ms {
             return Ok(Err(Refusal::UnknownKey));
         }
-        let path = found.path().to_owned();
+        let (path, id) = (found.path().to_owned(), found.id(&claims.account, name));
         let of_session = claims.policy_arns.iter().map(|arn| self.policy_text(&claims.account, arn));
         // A session ends when one of its managed policies is removed: the policy may deny
         // something.
@@ -193,7 +194,7 @@ impl Identities {
             }
         };
         let secret = self.temporary_secret(access_key)?;
-        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path, federated }))
+        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path, id, federated }))
     }
 }
 

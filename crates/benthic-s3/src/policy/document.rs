@@ -4,11 +4,11 @@ use super::condition::Condition;
 use super::facts::{CLAIMS_OF_SESSION, NoFacts};
 use super::pattern::Pattern;
 use super::{Named, Request, Verdict};
-use crate::identity::{Caller, parse_oidc_provider_arn};
+use crate::identity::{Caller, IdentityKind, PrincipalIds, identity_arn, parse_oidc_provider_arn};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -61,6 +61,10 @@ impl<T> Match<T> {
     }
 }
 
+/// The unique id of the user or role that a policy means. `None` if the policy means every one of
+/// this name: policies of earlier builds, and those of servers without users of their own.
+type BoundId = Option<String>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Principal {
     Everybody,
@@ -68,15 +72,19 @@ enum Principal {
     User {
         account: String,
         user: String,
+        id: BoundId,
     },
     Role {
         account: String,
         role: String,
+        id: BoundId,
     },
     Session {
         account: String,
         role: String,
         session: String,
+        /// The id of the role.
+        id: BoundId,
     },
     /// An identity provider, by its ARN.
     Federated(String),
@@ -104,7 +112,7 @@ impl Principal {
                     if ![account, role, session].contains(&"") && !rest.contains('*') =>
                 {
                     let [account, role, session] = [account, role, session].map(str::to_owned);
-                    Ok(Principal::Session { account, role, session })
+                    Ok(Principal::Session { account, role, session, id: None })
                 }
                 _ => Err(invalid()),
             };
@@ -121,8 +129,12 @@ impl Principal {
             _ if rest.contains('*') => Err(invalid()),
             (None, _) if name == "root" => Ok(Principal::Account(account)),
             (_, None | Some("")) => Err(invalid()),
-            (Some(("user", _)), Some(user)) => Ok(Principal::User { account, user: user.to_owned() }),
-            (Some(("role", _)), Some(role)) => Ok(Principal::Role { account, role: role.to_owned() }),
+            (Some(("user", _)), Some(user)) => {
+                Ok(Principal::User { account, user: user.to_owned(), id: None })
+            }
+            (Some(("role", _)), Some(role)) => {
+                Ok(Principal::Role { account, role: role.to_owned(), id: None })
+            }
             _ => Err(invalid()),
         }
     }
@@ -147,33 +159,65 @@ impl Principal {
                 | Principal::Session { account, .. },
                 Principal::Account(named),
             ) => account == named,
-            (Principal::Session { account, role, .. }, Principal::Role { account: of, role: named }) => {
+            (Principal::Session { account, role, .. }, Principal::Role { account: of, role: named, .. }) => {
                 account == of && role == named
             }
             _ => false,
         }
     }
 
-    fn names(&self, caller: &Caller) -> Option<Named> {
+    /// The user or the role: its kind, its account and its name.
+    fn identity(&self) -> Option<(IdentityKind, &str, &str)> {
+        match self {
+            Principal::User { account, user, .. } => Some((IdentityKind::User, account, user)),
+            Principal::Role { account, role, .. } | Principal::Session { account, role, .. } => {
+                Some((IdentityKind::Role, account, role))
+            }
+            Principal::Everybody
+            | Principal::Account(_)
+            | Principal::Federated(_)
+            | Principal::Service(_) => None,
+        }
+    }
+
+    fn bind(&mut self, ids: &PrincipalIds) {
+        let Some((kind, account, name)) = self.identity() else { return };
+        let bound = ids.get(&identity_arn(kind, account, "/", name)).cloned();
+        if let Principal::User { id, .. } | Principal::Role { id, .. } | Principal::Session { id, .. } = self
+        {
+            *id = bound;
+        }
+    }
+
+    fn names(&self, request: &Request<'_>) -> Option<Named> {
+        let caller = request.caller;
+        let is = |id: &BoundId, has_name: bool| match id {
+            None => has_name,
+            // The id of a session is that of the role, a colon and the name of the session.
+            Some(id) => request
+                .facts
+                .values("aws:userid")
+                .is_some_and(|found| found.iter().any(|found| found.split(':').next() == Some(id.as_str()))),
+        };
         match (self, caller) {
             // What everybody may do stays within the limits of a session.
             (Principal::Everybody, Caller::Session { .. } | Caller::WebIdentity { .. }) => Some(Named::Role),
             (Principal::Everybody, _) => Some(Named::Caller),
             (Principal::Account(named), _) if caller.account() == Some(named) => Some(Named::Account),
-            (Principal::User { account, user }, Caller::User { account: of, user: name })
-                if account == of && user == name =>
+            (Principal::User { account, user, id }, Caller::User { account: of, user: name })
+                if account == of && is(id, user == name) =>
             {
                 Some(Named::Caller)
             }
-            (Principal::Role { account, role }, Caller::Session { account: of, role: name, .. })
-                if account == of && role == name =>
+            (Principal::Role { account, role, id }, Caller::Session { account: of, role: name, .. })
+                if account == of && is(id, role == name) =>
             {
                 Some(Named::Role)
             }
             (
-                Principal::Session { account, role, session },
+                Principal::Session { account, role, session, id },
                 Caller::Session { account: of, role: of_role, session: name },
-            ) if account == of && role == of_role && session == name => Some(Named::Caller),
+            ) if account == of && is(id, role == of_role) && session == name => Some(Named::Caller),
             (Principal::Federated(named), Caller::WebIdentity { provider_arn }) if named == provider_arn => {
                 Some(Named::Caller)
             }
@@ -226,6 +270,22 @@ impl Document {
         let raw = RawDocument::parse(text, false)?;
         raw.check_ids()?;
         raw.check(Kind::Identity)
+    }
+
+    /// The users and roles that the policy names: their kinds, accounts and names.
+    #[must_use]
+    pub fn identities(&self) -> BTreeSet<(IdentityKind, &str, &str)> {
+        let principals = self.statements.iter().filter_map(|statement| statement.principals.as_ref());
+        principals.flat_map(|principals| &principals.items).filter_map(Principal::identity).collect()
+    }
+
+    /// Has the policy mean the users and roles with these ids, also if their names change, and no
+    /// later ones with their names.
+    #[must_use]
+    pub fn bound_to(mut self, ids: &PrincipalIds) -> Document {
+        let principals = self.statements.iter_mut().filter_map(|statement| statement.principals.as_mut());
+        principals.flat_map(|principals| &mut principals.items).for_each(|principal| principal.bind(ids));
+        self
     }
 
     /// What the policy says about a request.
@@ -286,12 +346,12 @@ impl Statement {
         let named = match &self.principals {
             None => Named::Caller,
             Some(Match { negated: false, items }) => {
-                items.iter().filter_map(|principal| principal.names(request.caller)).max()?
+                items.iter().filter_map(|principal| principal.names(request)).max()?
             }
             Some(Match { items, .. }) => {
                 let is_exempt = |principal: &Principal| {
                     let is_narrower = |other: &Principal| other.is_narrower_than(principal);
-                    principal.names(request.caller).is_some() && !items.iter().any(is_narrower)
+                    principal.names(request).is_some() && !items.iter().any(is_narrower)
                 };
                 (!items.iter().any(is_exempt)).then_some(Named::Caller)?
             }
@@ -637,3 +697,7 @@ impl<'de> Deserialize<'de> for RawPrincipals {
         deserializer.deserialize_any(Read)
     }
 }
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;

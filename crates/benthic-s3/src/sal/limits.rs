@@ -19,7 +19,7 @@ pub const RECORD_NAME_BYTES_MAX: usize = 512;
 /// Maximum size of a record, in bytes.
 pub const RECORD_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of records in one atomic change.
-pub const RECORD_CHANGES_MAX: usize = 16;
+pub const RECORD_CHANGES_MAX: usize = 128;
 /// Maximum length of the name of a bucket or of its owner, in bytes of UTF-8. The gateway enforces
 /// the stricter rules of S3.
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;

@@ -69,8 +69,9 @@ def test_a_user_lives_from_creation_to_deletion(gateway, s3, iam, bucket, name, 
 
 def test_callers_know_who_they_are(gateway, code_of):
     identity = client(gateway, "sts").get_caller_identity()
-    assert (identity["Account"], identity["UserId"], identity["Arn"]) == ("main", "main/admin", "arn:aws:iam::main:user/admin")
-    assert client(gateway, "iam").get_user()["User"]["UserName"] == "admin"
+    user = client(gateway, "iam").get_user()["User"]
+    assert (user["UserName"], user["UserId"][:4], len(user["UserId"])) == ("admin", "AIDA", 21)
+    assert (identity["Account"], identity["UserId"], identity["Arn"]) == ("main", user["UserId"], "arn:aws:iam::main:user/admin")
     unknown = client(gateway, "sts", "BN" + "A" * 18, gateway.secret_key)
     assert code_of(unknown.get_caller_identity) == ("InvalidClientTokenId", 403)
 
@@ -107,7 +108,8 @@ def test_users_administer_only_what_their_policies_allow(gateway, iam, bucket, n
     iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=policy(*rules))
     time.sleep(KEY_CACHE_S)
     assert code_of(own.get_user) == ("AccessDenied", 403)
-    assert client(gateway, "sts", key["AccessKeyId"], key["SecretAccessKey"]).get_caller_identity()["UserId"] == f"main/{name}"
+    identity = client(gateway, "sts", key["AccessKeyId"], key["SecretAccessKey"]).get_caller_identity()
+    assert identity["UserId"] == iam.get_user(UserName=name)["User"]["UserId"]
 
 
 def test_accounts_do_not_see_each_other(gateway, iam, bucket, name, code_of):
@@ -222,3 +224,118 @@ def test_names_of_users_have_no_case_and_paths_change(gateway, iam, name, code_o
     assert code_of(iam.put_user_policy, **put) == ("MalformedPolicyDocument", 400)
     for user in names:
         iam.delete_user(UserName=user)
+
+
+def new_user(gateway, iam, name):
+    """A user, and a function that returns its client of a service."""
+    user = iam.create_user(UserName=name)["User"]
+    key = iam.create_access_key(UserName=name)["AccessKey"]
+    return user, lambda service: client(gateway, service, key["AccessKeyId"], key["SecretAccessKey"])
+
+
+def test_policies_name_no_later_user_of_the_name(gateway, s3, iam, bucket, name, code_of):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"1")
+    principal = {"AWS": f"arn:aws:iam::main:user/{name}"}
+    text = policy(statement(bucket, "s3:GetObject", principal=principal))
+    trust = policy({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+    role = {"RoleName": f"role-{bucket}", "AssumeRolePolicyDocument": trust}
+    assert code_of(s3.put_bucket_policy, Bucket=bucket, Policy=text) == ("MalformedPolicy", 400)
+    assert code_of(iam.create_role, **role) == ("MalformedPolicyDocument", 400)
+    first, clients = new_user(gateway, iam, name)
+    s3.put_bucket_policy(Bucket=bucket, Policy=text)
+    assume = {"RoleArn": iam.create_role(**role)["Role"]["Arn"], "RoleSessionName": "dive"}
+
+    def check(clients, may):
+        for call, given in [(clients("s3").get_object, {"Bucket": bucket, "Key": "a"}), (clients("sts").assume_role, assume)]:
+            if may:
+                call(**given)
+            else:
+                assert code_of(call, **given) == ("AccessDenied", 403)
+
+    check(clients, True)
+    # The user keeps its id, its key and its rights.
+    iam.update_user(UserName=name, NewUserName=f"{name}-2", NewPath="/lab/")
+    renamed = iam.get_user(UserName=f"{name}-2")["User"]
+    assert renamed == first | {"UserName": f"{name}-2", "Path": "/lab/", "Arn": f"arn:aws:iam::main:user/lab/{name}-2"}
+    assert code_of(iam.get_user, UserName=name) == ("NoSuchEntity", 404)
+    assert clients("sts").get_caller_identity()["Arn"] == renamed["Arn"]
+    check(clients, True)
+    second, others = new_user(gateway, iam, name)
+    assert second["UserId"] != first["UserId"]
+    check(others, False)
+    # The policy of a bucket is shown as it was given, and given again, it names the new user.
+    assert s3.get_bucket_policy(Bucket=bucket)["Policy"] == text
+    s3.put_bucket_policy(Bucket=bucket, Policy=text)
+    iam.update_assume_role_policy(RoleName=role["RoleName"], PolicyDocument=trust)
+    check(others, True)
+    check(clients, False)
+    s3.delete_bucket_policy(Bucket=bucket)
+    assert code_of(others("s3").get_object, Bucket=bucket, Key="a") == ("AccessDenied", 403)
+    for new_name, expected in [(name.upper(), ("EntityAlreadyExists", 409)), ("a b", ("ValidationError", 400))]:
+        assert code_of(iam.update_user, UserName=f"{name}-2", NewUserName=new_name) == expected
+    assert code_of(iam.update_user, UserName="missing", NewUserName="x") == ("NoSuchEntity", 404)
+
+
+def test_groups_get_other_names(gateway, s3, iam, bucket, name, code_of):
+    group = f"group-{bucket}"
+    created = iam.create_group(GroupName=group)["Group"]
+    iam.put_group_policy(GroupName=group, PolicyName="list", PolicyDocument=policy(statement(bucket, "s3:ListBucket", "", principal=None)))
+    _, clients = new_user(gateway, iam, name)
+    iam.add_user_to_group(GroupName=group, UserName=name)
+    iam.update_group(GroupName=group, NewGroupName=f"{group}-2", NewPath="/lab/")
+    renamed = created | {"GroupName": f"{group}-2", "Path": "/lab/", "Arn": f"arn:aws:iam::main:group/lab/{group}-2"}
+    found = iam.get_group(GroupName=f"{group}-2")
+    assert (found["Group"], [user["UserName"] for user in found["Users"]]) == (renamed, [name])
+    assert iam.list_groups_for_user(UserName=name)["Groups"] == [renamed]
+    assert iam.list_group_policies(GroupName=f"{group}-2")["PolicyNames"] == ["list"]
+    clients("s3").list_objects_v2(Bucket=bucket)
+    assert code_of(iam.get_group, GroupName=group) == ("NoSuchEntity", 404)
+    # The caller needs permission for both names.
+    rule = {"Effect": "Allow", "Action": "iam:UpdateGroup", "Resource": f"arn:aws:iam::main:group/lab/{group}-2"}
+    iam.put_user_policy(UserName=name, PolicyName="own", PolicyDocument=policy(rule))
+    assert code_of(clients("iam").update_group, GroupName=f"{group}-2", NewGroupName=group) == ("AccessDenied", 403)
+    iam.remove_user_from_group(GroupName=f"{group}-2", UserName=name)
+    assert code_of(clients("s3").list_objects_v2, Bucket=bucket) == ("AccessDenied", 403)
+
+
+def test_an_account_has_a_summary_and_details(gateway, bucket, code_of):
+    account = f"details-{bucket}"
+    gateway.run("account", "create", account)
+    key = gateway.run("key", "create", account)[0]
+    iam = client(gateway, "iam", key["access_key"], key["secret_key"])
+    everything = policy({"Effect": "Allow", "Action": "s3:*", "Resource": "*"})
+    arn = iam.create_policy(PolicyName="all", PolicyDocument=everything)["Policy"]["Arn"]
+    trust = policy({"Effect": "Allow", "Principal": {"AWS": account}, "Action": "sts:AssumeRole"})
+    iam.create_role(RoleName="reader", AssumeRolePolicyDocument=trust)
+    iam.create_group(GroupName="divers")
+    iam.put_group_policy(GroupName="divers", PolicyName="own", PolicyDocument=everything)
+    user, clients = new_user(gateway, iam, "ada")
+    iam.add_user_to_group(GroupName="divers", UserName="ada")
+    iam.attach_user_policy(UserName="ada", PolicyArn=arn)
+
+    summary = iam.get_account_summary()["SummaryMap"]
+    expected = {"Users": 1, "Groups": 1, "Roles": 1, "Policies": 1, "PoliciesAttached": 1, "AccountAccessKeysPresent": 1, "UsersQuota": 5000}
+    assert {name: summary[name] for name in expected} == expected
+    lists = ["UserDetailList", "GroupDetailList", "RoleDetailList", "Policies"]
+    every = ["User", "Group", "Role", "LocalManagedPolicy"]
+    found = iam.get_account_authorization_details(Filter=every)
+    assert found["IsTruncated"] is False
+    attached = [{"PolicyName": "all", "PolicyArn": arn}]
+    assert found["UserDetailList"] == [user | {"UserPolicyList": [], "GroupList": ["divers"], "AttachedManagedPolicies": attached}]
+    (group,), (role,), (managed,) = (found[name] for name in lists[1:])
+    assert group["GroupPolicyList"] == [{"PolicyName": "own", "PolicyDocument": json.loads(everything)}]
+    assert (role["RoleName"], role["AssumeRolePolicyDocument"]) == ("reader", json.loads(trust))
+    assert (managed["Arn"], managed["AttachmentCount"]) == (arn, 1)
+    assert [(version["VersionId"], version["Document"]) for version in managed["PolicyVersionList"]] == [("v1", json.loads(everything))]
+    # Pages have items of all kinds.
+    pages, marker = [], {}
+    while not pages or pages[-1]["IsTruncated"]:
+        pages.append(iam.get_account_authorization_details(Filter=every, MaxItems=3, **marker))
+        marker = {"Marker": pages[-1].get("Marker")}
+    assert [sum(len(page[name]) for name in lists) for page in pages] == [3, 1]
+    assert [[item for page in pages for item in page[name]] for name in lists] == [found[name] for name in lists]
+    built_in = iam.get_account_authorization_details(Filter=["AWSManagedPolicy"])
+    assert "AdministratorAccess" in [found["PolicyName"] for found in built_in["Policies"]]
+    for call in [clients("iam").get_account_summary, clients("iam").get_account_authorization_details]:
+        assert code_of(call) == ("AccessDenied", 403)
+    assert code_of(iam.get_account_authorization_details, Filter=["Users"]) == ("ValidationError", 400)

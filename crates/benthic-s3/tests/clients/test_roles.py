@@ -96,11 +96,12 @@ def test_a_role_lives_from_creation_to_deletion(iam, bucket, code_of):
 def test_a_session_has_the_rights_of_its_role_until_the_role_is_gone(gateway, s3, iam, sts, bucket, code_of):
     name = f"role-{bucket}"
     s3.put_object(Bucket=bucket, Key="a/1", Body=b"x")
-    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(arn("user", "admin")))
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(arn("user", "admin")))["Role"]
     iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=policy(statement(bucket, "s3:GetObject", "/a/*", principal=None)))
+    id = f"{role['RoleId']}:dive"
     got = sts.assume_role(RoleArn=arn("role", name), RoleSessionName="dive")
     credentials = got["Credentials"]
-    assert got["AssumedRoleUser"] == {"AssumedRoleId": f"main/{name}:dive", "Arn": f"arn:aws:sts::main:assumed-role/{name}/dive"}
+    assert got["AssumedRoleUser"] == {"AssumedRoleId": id, "Arn": f"arn:aws:sts::main:assumed-role/{name}/dive"}
     assert 3_500 < credentials["Expiration"].timestamp() - time.time() <= 3_600
     reader = session_client(gateway, credentials)
     assert reader.get_object(Bucket=bucket, Key="a/1")["Body"].read() == b"x"
@@ -111,7 +112,7 @@ def test_a_session_has_the_rights_of_its_role_until_the_role_is_gone(gateway, s3
     with urllib.request.urlopen(url) as answer:
         assert answer.read() == b"x"
     identity = session_client(gateway, credentials, "sts").get_caller_identity()
-    assert (identity["Arn"], identity["UserId"]) == (f"arn:aws:sts::main:assumed-role/{name}/dive", f"main/{name}:dive")
+    assert (identity["Arn"], identity["UserId"]) == (f"arn:aws:sts::main:assumed-role/{name}/dive", id)
     assert code_of(session_client(gateway, credentials, "iam").list_users) == ("AccessDenied", 403)
 
     # The token belongs to its key, and nothing in it can be changed.
@@ -142,7 +143,8 @@ def test_only_the_trusted_assume_a_role(gateway, iam, sts, bucket, other, code_o
     name = f"role-{bucket}"
     account, eve = other
     assume = {"RoleArn": arn("role", name), "RoleSessionName": "dive"}
-    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(arn("user", "nobody")))
+    iam.create_user(UserName=f"nobody-{bucket}")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(arn("user", f"nobody-{bucket}")))
     # All rights of the account do not suffice.
     for caller in [sts, eve]:
         assert code_of(caller.assume_role, **assume) == ("AccessDenied", 403)
@@ -216,7 +218,7 @@ def test_a_temporary_key_of_a_user_makes_no_lasting_one(gateway, iam, sts, bucke
     credentials = sts.get_session_token(DurationSeconds=900)["Credentials"]
     assert 800 < credentials["Expiration"].timestamp() - time.time() <= 900
     session_client(gateway, credentials).list_objects_v2(Bucket=bucket)
-    assert session_client(gateway, credentials, "sts").get_caller_identity()["UserId"] == "main/admin"
+    assert session_client(gateway, credentials, "sts").get_caller_identity()["UserId"] == iam.get_user()["User"]["UserId"]
     assert code_of(session_client(gateway, credentials, "iam").create_access_key) == ("AccessDenied", 403)
     assert code_of(session_client(gateway, credentials, "sts").get_session_token) == ("AccessDenied", 403)
     # It ends with the key that created it.

@@ -5,6 +5,7 @@
 
 mod error_codes;
 mod help;
+mod identity;
 #[allow(dead_code, unused_imports, unused_macros, reason = "shared with the tests of the driver on pools")]
 #[path = "../sal/mod.rs"]
 mod sal;

@@ -30,6 +30,7 @@ impl Call<'_> {
                 })
             }
             "ListGroups" => self.list(result, (action, "Groups"), kind, write).await,
+            "UpdateGroup" => self.update(action, kind).await,
             "DeleteGroup" => {
                 let Target { name, .. } = self.target(action, kind).await?;
                 self.identities.remove_identity(kind, &self.account, name).await.map_err(failure)

@@ -9,6 +9,7 @@
 //!
 //! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
 
+mod account;
 mod groups;
 mod oidc;
 mod policies;
@@ -18,7 +19,7 @@ mod users;
 
 use super::auth::{Keys, refused, rights, session_token};
 use super::request_facts::IamFacts;
-use crate::identity::{Caller, Identities, Identity, IdentityKind, is_temporary};
+use crate::identity::{Caller, Identities, Identity, IdentityKind, identity_arn, is_temporary};
 use crate::policy::{Decision, Request, Rights, decide_for_caller};
 use crate::web_identity::Issuers;
 use async_trait::async_trait;
@@ -46,7 +47,7 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("CreateUser", &["UserName", "Path", "PermissionsBoundary"]),
     ("GetUser", &["UserName"]),
     ("ListUsers", &["PathPrefix", "Marker", "MaxItems"]),
-    ("UpdateUser", &["UserName", "NewPath"]),
+    ("UpdateUser", &["UserName", "NewPath", "NewUserName"]),
     ("DeleteUser", &["UserName"]),
     ("PutUserPermissionsBoundary", &["UserName", "PermissionsBoundary"]),
     ("DeleteUserPermissionsBoundary", &["UserName"]),
@@ -64,6 +65,7 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("CreateGroup", &["GroupName", "Path"]),
     ("GetGroup", &["GroupName", "Marker", "MaxItems"]),
     ("ListGroups", &["PathPrefix", "Marker", "MaxItems"]),
+    ("UpdateGroup", &["GroupName", "NewPath", "NewGroupName"]),
     ("DeleteGroup", &["GroupName"]),
     ("AddUserToGroup", &["GroupName", "UserName"]),
     ("RemoveUserFromGroup", &["GroupName", "UserName"]),
@@ -109,6 +111,8 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),
     ("SetDefaultPolicyVersion", &["PolicyArn", "VersionId"]),
     ("DeletePolicyVersion", &["PolicyArn", "VersionId"]),
+    ("GetAccountSummary", &[]),
+    ("GetAccountAuthorizationDetails", &["Filter", "Marker", "MaxItems"]),
     ("CreateOpenIDConnectProvider", &["Url", "ClientIDList", "ThumbprintList"]),
     ("GetOpenIDConnectProvider", &["OpenIDConnectProviderArn"]),
     ("ListOpenIDConnectProviders", &[]),
@@ -233,6 +237,7 @@ impl S3Route for Iam {
         let mut facts = IamFacts {
             caller: Caller::Anonymous,
             path: String::new(),
+            id: String::new(),
             resource_account: form.optional("RoleArn").and_then(of_role),
             received_ms: self.environment.unix_ms(),
             peer: extensions.get().copied(),
@@ -265,7 +270,8 @@ impl S3Route for Iam {
                 Some(_) => facts.resource_account,
                 None => Some(account.clone()),
             };
-            (facts.caller, facts.path, facts.federated) = (key.caller, key.path, key.federated);
+            (facts.caller, facts.path, facts.id) = (key.caller, key.path, key.id);
+            facts.federated = key.federated;
             let mut call =
                 Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
             call.answer(&service, &action, &mut result).await?;
@@ -398,9 +404,14 @@ impl Call<'_> {
             let message = "the temporary key of a user cannot administer users";
             return Err(S3Error::with_message(S3ErrorCode::AccessDenied, message));
         }
-        self.find_names().await?;
+        self.find_names(action).await?;
         if action.contains("OpenIDConnectProvider") {
             return self.oidc_provider(action, result).await;
+        }
+        match action {
+            "GetAccountSummary" => return self.account_summary(action, result).await,
+            "GetAccountAuthorizationDetails" => return self.authorization_details(action, result).await,
+            _ => {}
         }
         match policies::of_identity(action) {
             Some((kind, verb)) => self.policy_of_identity(action, kind, verb, result).await,
@@ -413,9 +424,13 @@ impl Call<'_> {
 
     /// Replaces names that differ from existing ones only in upper and lower case: as on AWS, they
     /// mean the same.
-    async fn find_names(&mut self) -> S3Result<()> {
+    async fn find_names(&mut self, action: &str) -> S3Result<()> {
         for kind in [IdentityKind::User, IdentityKind::Group, IdentityKind::Role] {
             let parameter = format!("{}Name", title(kind));
+            // `create_identity` compares a new name with all others.
+            if action.strip_prefix("Create") == Some(title(kind)) {
+                continue;
+            }
             let Some(name) = self.form.optional(&parameter) else { continue };
             match self.identities.identity(kind, &self.account, name).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -431,7 +446,7 @@ impl Call<'_> {
     }
 
     fn arn(&self, kind: IdentityKind, path: &str, name: &str) -> String {
-        format!("arn:aws:iam::{}:{}{path}{name}", self.account, kind.word())
+        identity_arn(kind, &self.account, path, name)
     }
 
     /// Refuses the request unless the policies of the caller allow the action on this resource.
@@ -475,6 +490,30 @@ impl Call<'_> {
         Ok(path)
     }
 
+    /// Gives a user or a group another name, another path, or both. The caller needs permission for
+    /// the old and for the new ARN.
+    async fn update(&self, action: &str, kind: IdentityKind) -> S3Result<()> {
+        let target = self.target(action, kind).await?;
+        let (new_path, name) = (self.form.optional("NewPath"), target.name);
+        let new_name = self.form.optional(&format!("New{}Name", title(kind))).unwrap_or(name);
+        if let Some(path) = new_path {
+            check_path(path)?;
+        }
+        let found = target.found()?;
+        self.allow(action, &self.arn(kind, new_path.unwrap_or(found.path()), new_name))?;
+        if new_name != name {
+            let renamed =
+                self.identities.rename_identity(kind, &self.account, (name, new_name), new_path).await;
+            return renamed.map_err(failure);
+        }
+        let Some(path) = new_path else { return Ok(()) };
+        let change = |identity: &mut Identity| {
+            identity.set_path(path);
+            Ok(())
+        };
+        self.identities.change_identity(kind, &self.account, name, change).await.map_err(failure)
+    }
+
     /// Changes a user, a group or a role.
     async fn change(
         &self,
@@ -496,7 +535,7 @@ impl Call<'_> {
         let path = identity.path();
         field(text, "Path", path);
         field(text, &format!("{title}Name"), name);
-        field(text, &format!("{title}Id"), &format!("{}/{name}", self.account));
+        field(text, &format!("{title}Id"), &identity.id(&self.account, name));
         field(text, "Arn", &self.arn(kind, path, name));
         field(text, "CreateDate", &date(identity.created_ms)?);
         if let Some(boundary) = &identity.boundary {
@@ -546,20 +585,31 @@ impl Call<'_> {
         items: Vec<(String, T)>,
         write: impl Fn(&mut String, &str, &T) -> S3Result<()>,
     ) -> S3Result<()> {
+        let (page, is_truncated) = self.page(items)?;
+        element(text, name, |text| page.iter().try_for_each(|(name, item)| write(text, name, item)))?;
+        write_end(text, &page, is_truncated);
+        Ok(())
+    }
+
+    /// The items of the page that the request wants, and whether there are more.
+    fn page<T>(&self, items: Vec<(String, T)>) -> S3Result<(Vec<(String, T)>, bool)> {
         let items_max = self.form.number("MaxItems", 1..=ITEMS_MAX)?.unwrap_or(ITEMS_MAX) as usize;
         let marker = self.form.optional("Marker").unwrap_or_default();
         let place = |name: &str| (name.to_ascii_lowercase(), name.to_owned());
         let marker = place(marker);
         let mut rest: Vec<_> = items.into_iter().filter(|(name, _)| place(name) > marker).collect();
         rest.sort_by_cached_key(|(name, _)| place(name));
-        let page = &rest[..rest.len().min(items_max)];
-        element(text, name, |text| page.iter().try_for_each(|(name, item)| write(text, name, item)))?;
-        let is_truncated = rest.len() > page.len();
-        field(text, "IsTruncated", if is_truncated { "true" } else { "false" });
-        if let Some((last, _)) = page.last().filter(|_| is_truncated) {
-            field(text, "Marker", last);
-        }
-        Ok(())
+        let is_truncated = rest.len() > items_max;
+        rest.truncate(items_max);
+        Ok((rest, is_truncated))
+    }
+}
+
+/// Writes the end of a page: whether there are more items, and where the next page begins.
+fn write_end<T>(text: &mut String, page: &[(String, T)], is_truncated: bool) {
+    field(text, "IsTruncated", if is_truncated { "true" } else { "false" });
+    if let Some((last, _)) = page.last().filter(|_| is_truncated) {
+        field(text, "Marker", last);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::identity::{
 use crate::policy::Document;
 use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;
-use s3s::S3Result;
+use s3s::{S3Error, S3Result};
 
 /// What an action does with the policies of a user, a group or a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,11 @@ pub(super) fn of_identity(action: &str) -> Option<(IdentityKind, Verb)> {
 
 /// Checks the text of a policy.
 pub(super) fn check_document(text: &str, parse: impl Fn(&str) -> Result<Document, String>) -> S3Result<()> {
-    let malformed = |message: String| error("MalformedPolicyDocument", StatusCode::BAD_REQUEST, &message);
-    parse(text).map(drop).map_err(malformed)
+    parse(text).map(drop).map_err(|message| malformed(&message))
+}
+
+pub(super) fn malformed(message: &str) -> S3Error {
+    error("MalformedPolicyDocument", StatusCode::BAD_REQUEST, message)
 }
 
 fn no_policy() -> Error {
@@ -261,7 +264,7 @@ impl Call<'_> {
     }
 }
 
-fn write_policy(text: &mut String, arn: &str, policy: &ManagedPolicy) -> S3Result<()> {
+pub(super) fn write_policy(text: &mut String, arn: &str, policy: &ManagedPolicy) -> S3Result<()> {
     let name = name_in(arn);
     field(text, "PolicyName", name);
     field(text, "PolicyId", name);
@@ -280,7 +283,7 @@ fn write_policy(text: &mut String, arn: &str, policy: &ManagedPolicy) -> S3Resul
 }
 
 /// The name of a policy in its ARN.
-fn name_in(arn: &str) -> &str {
+pub(super) fn name_in(arn: &str) -> &str {
     arn.rsplit('/').next().unwrap_or(arn)
 }
 
@@ -288,7 +291,12 @@ fn version_id(number: u32) -> String {
     format!("v{number}")
 }
 
-fn write_version(text: &mut String, number: u32, version: &PolicyVersion, is_default: bool) -> S3Result<()> {
+pub(super) fn write_version(
+    text: &mut String,
+    number: u32,
+    version: &PolicyVersion,
+    is_default: bool,
+) -> S3Result<()> {
     field(text, "VersionId", &version_id(number));
     field(text, "IsDefaultVersion", if is_default { "true" } else { "false" });
     field(text, "CreateDate", &date(version.created_ms)?);

@@ -1,9 +1,10 @@
 //! Roles.
 
-use super::policies::check_document;
+use super::policies::malformed;
 use super::{Call, Target, element, failure, field, invalid};
-use crate::identity::{Identity, IdentityKind, RoleSettings};
+use crate::identity::{Identity, IdentityKind, PrincipalIds, RoleSettings};
 use crate::policy::Document;
+use benthic_core::ErrorKind;
 use s3s::S3Result;
 
 /// Limits of the longest session of a role, in seconds.
@@ -17,9 +18,9 @@ impl Call<'_> {
             "CreateRole" => {
                 let Target { name, .. } = self.target(action, kind).await?;
                 let trust = self.form.get("AssumeRolePolicyDocument")?;
-                check_document(trust, Document::of_trust)?;
                 let role = RoleSettings {
                     trust: trust.to_owned(),
+                    trust_principals: self.trust_principals(trust).await?,
                     description: self.description()?,
                     session_s_max: self.session_s_max()?.unwrap_or(*SESSION_S_MAX.start()),
                 };
@@ -52,8 +53,12 @@ impl Call<'_> {
             "UpdateAssumeRolePolicy" => {
                 let target = self.target(action, kind).await?;
                 let trust = self.form.get("PolicyDocument")?;
-                check_document(trust, Document::of_trust)?;
-                self.change_role(&target, |role| role.trust = trust.to_owned()).await
+                let principals = self.trust_principals(trust).await?;
+                self.change_role(&target, |role| {
+                    role.trust = trust.to_owned();
+                    role.trust_principals.clone_from(&principals);
+                })
+                .await
             }
             "PutRolePermissionsBoundary" | "DeleteRolePermissionsBoundary" => {
                 self.change_boundary(action, kind).await
@@ -62,6 +67,15 @@ impl Call<'_> {
                 let Target { name, .. } = self.target(action, kind).await?;
                 self.identities.remove_identity(kind, &self.account, name).await.map_err(failure)
             }
+        }
+    }
+
+    /// Checks a trust policy, and returns the ids of the users and roles that it names.
+    async fn trust_principals(&self, trust: &str) -> S3Result<PrincipalIds> {
+        let trust = Document::of_trust(trust).map_err(|message| malformed(&message))?;
+        match self.identities.principal_ids(trust.identities()).await {
+            Err(failed) if failed.kind() == ErrorKind::NotFound => Err(malformed(failed.message())),
+            ids => ids.map_err(failure),
         }
     }
 
@@ -75,7 +89,7 @@ impl Call<'_> {
 
     fn write_role(&self, text: &mut String, name: &str, role: &Identity) -> S3Result<()> {
         self.write_identity(text, IdentityKind::Role, (name, role))?;
-        if let Some(RoleSettings { trust, description, session_s_max }) = &role.role {
+        if let Some(RoleSettings { trust, description, session_s_max, .. }) = &role.role {
             field(text, "AssumeRolePolicyDocument", &crate::gateway::list::encode(trust));
             field(text, "MaxSessionDuration", &session_s_max.to_string());
             if let Some(description) = description.as_ref().filter(|text| !text.is_empty()) {

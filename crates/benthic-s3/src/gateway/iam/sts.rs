@@ -3,8 +3,8 @@
 use super::policies::check_document;
 use super::{Call, date, element, error, failure, field, invalid, parameters_of};
 use crate::identity::{
-    Caller, Federated, Holder, IdentityKind, ROOT_USER, TemporaryKey, is_temporary, issuer_name,
-    oidc_provider_arn,
+    Caller, Federated, Holder, IdentityKind, ROOT_USER, RoleSettings, TemporaryKey, is_temporary,
+    issuer_name, oidc_provider_arn,
 };
 use crate::policy::{CLAIMS_OF_SESSION, Decision, Document, Request, Rules, decide};
 use crate::web_identity::{Failure, Refusal, Token};
@@ -35,6 +35,7 @@ struct Role<'r> {
     arn: &'r str,
     account: &'r str,
     name: &'r str,
+    id: String,
     created_ms: u64,
     trust: Document,
     /// Maximum length of a session, in seconds.
@@ -47,7 +48,7 @@ impl Call<'_> {
             "AssumeRole" => self.assume_role(result).await,
             "GetSessionToken" => self.session_token(result).await,
             _ => {
-                field(result, "UserId", &self.facts.caller.id().ok_or_else(denied)?);
+                field(result, "UserId", &self.facts.caller.id(&self.facts.id).ok_or_else(denied)?);
                 field(result, "Account", &self.account);
                 field(result, "Arn", &self.facts.caller.arn(&self.facts.path).ok_or_else(denied)?);
                 Ok(())
@@ -146,8 +147,8 @@ impl Call<'_> {
         let arn = self.form.get("RoleArn")?;
         check_session_name(self.form.get("RoleSessionName")?)?;
         let (account, path, name) = parse_role_arn(arn)?;
-        let (created_ms, settings) = match self.identities.identity(IdentityKind::Role, account, name).await {
-            Ok(role) if role.path() == path => (role.created_ms, role.role.ok_or_else(denied)?),
+        let found = match self.identities.identity(IdentityKind::Role, account, name).await {
+            Ok(role) if role.path() == path => role,
             // Do not reveal whether a role exists to callers that may not assume it.
             Err(failed) if !matches!(failed.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
                 return Err(failure(failed));
@@ -155,8 +156,10 @@ impl Call<'_> {
             _ => return Err(denied()),
         };
         let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
-        let trust = Document::of_trust(&settings.trust).map_err(corrupt)?;
-        Ok(Role { arn, account, name, created_ms, trust, session_s_max: settings.session_s_max })
+        let (id, created_ms) = (found.id(account, name), found.created_ms);
+        let RoleSettings { trust, trust_principals, session_s_max, .. } = found.role.ok_or_else(denied)?;
+        let trust = Document::of_trust(&trust).map_err(corrupt)?.bound_to(&trust_principals);
+        Ok(Role { arn, account, name, id, created_ms, trust, session_s_max })
     }
 
     /// Writes a temporary key for a role that the caller may assume.
@@ -168,7 +171,7 @@ impl Call<'_> {
         result: &mut String,
     ) -> S3Result<()> {
         let lifetime_s = self.form.number("DurationSeconds", LIFETIME_S_MIN..=longest_s)?;
-        let Role { account, name, created_ms, .. } = *role;
+        let Role { account, name, ref id, created_ms, .. } = *role;
         let policies = self.session_policies(account).await?;
         let session = self.form.get("RoleSessionName")?.to_owned();
         let holder = Holder::Role { name: name.to_owned(), session: session.clone(), federated };
@@ -177,7 +180,7 @@ impl Call<'_> {
         write_key(result, &key.map_err(failure)?)?;
         let session = Caller::Session { account: account.to_owned(), role: name.to_owned(), session };
         element(result, "AssumedRoleUser", |text| {
-            field(text, "AssumedRoleId", &session.id().unwrap_or_default());
+            field(text, "AssumedRoleId", &session.id(id).unwrap_or_default());
             field(text, "Arn", &session.arn("/").unwrap_or_default());
             Ok(())
         })

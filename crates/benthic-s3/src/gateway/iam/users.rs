@@ -1,6 +1,6 @@
 //! Users and their keys.
 
-use super::{Call, Target, check_path, date, element, failure, field, invalid};
+use super::{Call, Target, date, element, failure, field, invalid};
 use crate::identity::{Caller, Identity, IdentityKind, Key, ROOT_USER, root_arn};
 use benthic_core::{Error, ErrorKind};
 use s3s::S3Result;
@@ -26,17 +26,7 @@ impl Call<'_> {
                 };
                 self.list(result, (action, "Users"), kind, write).await
             }
-            "UpdateUser" => {
-                let target = self.target(action, kind).await?;
-                let path = self.form.get("NewPath")?;
-                check_path(path)?;
-                self.allow(action, &self.arn(kind, path, target.name))?;
-                self.change(&target, |user| {
-                    user.set_path(path);
-                    Ok(())
-                })
-                .await
-            }
+            "UpdateUser" => self.update(action, kind).await,
             "DeleteUser" => {
                 let target = self.target(action, kind).await?;
                 let name = target.name;
@@ -65,10 +55,8 @@ impl Call<'_> {
                 let target = self.named_user_or_caller(action).await?;
                 let name = target.name;
                 target.found()?;
-                let keys = self.identities.keys().await.map_err(failure)?;
-                let keys =
-                    keys.into_iter().filter(|(_, key)| key.account == self.account && key.user == name);
-                self.write_page(result, "AccessKeyMetadata", keys.collect(), |text, access_key, key| {
+                let keys = self.identities.keys_of(&self.account, name).await.map_err(failure)?;
+                self.write_page(result, "AccessKeyMetadata", keys, |text, access_key, key| {
                     field(text, "UserName", &key.user);
                     field(text, "AccessKeyId", access_key);
                     field(text, "Status", if key.suspended { "Inactive" } else { "Active" });

@@ -1,0 +1,84 @@
+use crate::identity::{Caller, IdentityKind, PrincipalIds, identity_arn};
+use crate::policy::{Document, Facts, Request};
+use std::collections::BTreeSet;
+
+/// A request of which only the id of the caller is known.
+struct UserId(&'static str);
+
+impl Facts for UserId {
+    fn values(&self, key: &str) -> Option<Vec<String>> {
+        (key == "aws:userid").then(|| vec![self.0.to_owned()])
+    }
+}
+
+fn policy(effect: &str, key: &str, principals: &[&str]) -> Document {
+    let statement = serde_json::json!({
+        "Effect": effect, key: { "AWS": principals }, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*",
+    });
+    let all = serde_json::json!({ "Version": "2012-10-17", "Statement": [statement] });
+    Document::of_bucket(&all.to_string(), "b").unwrap()
+}
+
+fn request<'r>(caller: &'r Caller, id: &'r UserId) -> Request<'r> {
+    Request { caller, action: "s3:GetObject", resource: "arn:aws:s3:::b/k", facts: id }
+}
+
+fn user(account: &str, user: &str) -> Caller {
+    Caller::User { account: account.to_owned(), user: user.to_owned() }
+}
+
+fn session(role: &str, session: &str) -> Caller {
+    Caller::Session { account: "lab".to_owned(), role: role.to_owned(), session: session.to_owned() }
+}
+
+fn ids() -> PrincipalIds {
+    let ada = (identity_arn(IdentityKind::User, "lab", "/", "ada"), "AIDA1".to_owned());
+    let reader = (identity_arn(IdentityKind::Role, "lab", "/", "reader"), "AROA1".to_owned());
+    [ada, reader].into()
+}
+
+#[test]
+fn a_policy_names_the_user_of_its_time() {
+    let by_name = policy("Allow", "Principal", &["arn:aws:iam::lab:user/team/ada"]);
+    assert_eq!(by_name.identities(), BTreeSet::from([(IdentityKind::User, "lab", "ada")]));
+    let bound = by_name.clone().bound_to(&ids());
+    // The caller, its id, and whether the policy means it, without and with the id.
+    for (caller, id, expected) in [
+        (user("lab", "ada"), "AIDA1", (true, true)),
+        (user("lab", "ada"), "AIDA2", (true, false)),
+        (user("lab", "ada"), "lab/ada", (true, false)),
+        // It has another name now.
+        (user("lab", "eve"), "AIDA1", (false, true)),
+        (user("sea", "ada"), "AIDA1", (false, false)),
+        (session("ada", "dive"), "AIDA1:dive", (false, false)),
+        (Caller::Anonymous, "AIDA1", (false, false)),
+    ] {
+        let request = request(&caller, &UserId(id));
+        assert_eq!((by_name.allows(&request), bound.allows(&request)), expected, "{caller:?} {id}");
+    }
+}
+
+#[test]
+fn a_policy_names_the_role_of_its_time() {
+    let role = policy("Allow", "Principal", &["arn:aws:iam::lab:role/reader"]).bound_to(&ids());
+    let name = "arn:aws:sts::lab:assumed-role/reader/dive";
+    let of_session = policy("Allow", "Principal", &[name]).bound_to(&ids());
+    for (caller, id, expected) in [
+        (session("reader", "dive"), "AROA1:dive", (true, true)),
+        (session("reader", "swim"), "AROA1:swim", (true, false)),
+        (session("reader", "dive"), "AROA2:dive", (false, false)),
+        (user("lab", "reader"), "AROA1", (false, false)),
+    ] {
+        let request = request(&caller, &UserId(id));
+        assert_eq!((role.allows(&request), of_session.allows(&request)), expected, "{caller:?} {id}");
+    }
+}
+
+#[test]
+fn an_exemption_is_for_the_user_of_its_time() {
+    let denies = policy("Deny", "NotPrincipal", &["arn:aws:iam::lab:user/ada"]).bound_to(&ids());
+    for (id, expected) in [("AIDA1", false), ("AIDA2", true)] {
+        let (caller, id) = (user("lab", "ada"), UserId(id));
+        assert_eq!(denies.verdict(&request(&caller, &id)).denies, expected, "{}", id.0);
+    }
+}
