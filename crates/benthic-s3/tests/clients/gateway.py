@@ -17,10 +17,9 @@ from operations import record_operation
 PROGRAMS = pathlib.Path(__file__).resolve().parents[4] / "target" / "release"
 LONG = os.environ.get("BENTHIC_TEST_LONG") == "1"
 CEPH = pytest.param("ceph", marks=pytest.mark.ceph)
+ONLY_LONG = [pytest.mark.ceph, pytest.mark.skipif(not LONG, reason="`make test-long` runs it")]
 # Ceph with the data in an erasure-coded pool, which runs no methods that read.
-ERASURE_CODED = pytest.param(
-    "erasure-coded", marks=[pytest.mark.ceph, pytest.mark.skipif(not LONG, reason="`make test-long` runs it")]
-)
+ERASURE_CODED = pytest.param("erasure-coded", marks=ONLY_LONG)
 
 
 def free_port():

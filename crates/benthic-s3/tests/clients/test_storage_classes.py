@@ -4,7 +4,7 @@ import contextlib
 import time
 
 import pytest
-from gateway import CEPH, ERASURE_CODED, create_erasure_coded_pool, running
+from gateway import ERASURE_CODED, ONLY_LONG, create_erasure_coded_pool, running
 from test_lifecycle import put_rules
 
 MIB = 1 << 20
@@ -83,7 +83,7 @@ def test_objects_have_storage_classes(store, tmp_path, code_of):
         assert gateway.objects(pool) == []
 
 
-@pytest.mark.parametrize("store", ["file", CEPH, ERASURE_CODED])
+@pytest.mark.parametrize("store", ["file", pytest.param("ceph", marks=ONLY_LONG), ERASURE_CODED])
 def test_rules_move_objects(store, tmp_path):
     with with_class(store, tmp_path, "--lifecycle-day", "1", "--lifecycle-every", "1") as (gateway, s3, pool):
         big = b"abc" * 2 * MIB
