@@ -2,10 +2,10 @@
 
     run.py CHECKOUT [PYTEST ARGUMENT ...]
 
-CHECKOUT is the path of a checkout of https://github.com/ceph/s3-tests. The results go to
-target/s3-tests.txt, those of another engine to target/s3-tests-ENGINE.txt. Tests marked `fails_on_aws`, except those of transitions, and those of signature version 2 do not count,
-because no gateway should pass them. With BENTHIC_TEST_ENGINE=ceph or erasure-coded (for the data and the storage classes), the
-gateway uses the cluster of BENTHIC_TEST_CEPH_CONF.
+CHECKOUT is the path of a checkout of https://github.com/ceph/s3-tests. The results go to target/s3-tests.txt, those of
+another engine to target/s3-tests-ENGINE.txt. Tests marked `fails_on_aws`, except those of transitions, and those of
+signature version 2 do not count, because no gateway should pass them. With BENTHIC_TEST_ENGINE=ceph or erasure-coded
+(for the data and the storage classes), the gateway uses the cluster of BENTHIC_TEST_CEPH_CONF.
 """
 
 import collections
