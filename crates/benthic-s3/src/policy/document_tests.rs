@@ -53,7 +53,8 @@ fn a_policy_names_the_user_of_its_time() {
         (session("ada", "dive"), "AIDA1:dive", (false, false)),
         (Caller::Anonymous, "AIDA1", (false, false)),
     ] {
-        let request = request(&caller, &UserId(id));
+        let user_id = UserId(id);
+        let request = request(&caller, &user_id);
         assert_eq!((by_name.allows(&request), bound.allows(&request)), expected, "{caller:?} {id}");
     }
 }
@@ -69,7 +70,8 @@ fn a_policy_names_the_role_of_its_time() {
         (session("reader", "dive"), "AROA2:dive", (false, false)),
         (user("lab", "reader"), "AROA1", (false, false)),
     ] {
-        let request = request(&caller, &UserId(id));
+        let user_id = UserId(id);
+        let request = request(&caller, &user_id);
         assert_eq!((role.allows(&request), of_session.allows(&request)), expected, "{caller:?} {id}");
     }
 }
