@@ -6,6 +6,7 @@
 
 use super::access_log::Notes;
 use super::acl::{self, Acl};
+use super::bucket_policy::Principals;
 use super::encryption::SealedBy;
 use super::metrics::Metrics;
 use super::public_access::{is_of_writer, object_owner};
@@ -464,13 +465,17 @@ impl Gateway {
     pub(super) fn policy_of(&self, bucket: &Bucket) -> S3Result<Option<Arc<Document>>> {
         let Some(policy) = bucket.attributes.get(names::POLICY) else { return Ok(None) };
         let principals = bucket.attributes.get(names::POLICY_PRINCIPALS).cloned().unwrap_or_default();
-        let parse = |[policy, principals]: &[Bytes; 2]| -> Result<Arc<Document>, String> {
-            let policy = Document::of_bucket(&String::from_utf8_lossy(policy), &bucket.name)?;
+        let parse = |[text, principals]: &[Bytes; 2]| -> Result<Arc<Document>, String> {
+            let policy = Document::of_bucket(&String::from_utf8_lossy(text), &bucket.name)?;
             if principals.is_empty() {
                 return Ok(Arc::new(policy));
             }
-            let ids = serde_json::from_slice(principals).map_err(|error| error.to_string())?;
-            Ok(Arc::new(policy.bound_to(&ids)))
+            let principals: Principals =
+                serde_json::from_slice(principals).map_err(|error| error.to_string())?;
+            Ok(Arc::new(match principals.ids_of(text) {
+                Some(ids) => policy.bound_to(&ids),
+                None => policy,
+            }))
         };
         self.parsed_policies.get(&bucket.id.to_string(), [policy.clone(), principals], parse).map(Some)
     }

@@ -1,8 +1,12 @@
 //! GetBucketPolicy, PutBucketPolicy, DeleteBucketPolicy, GetBucketPolicyStatus.
+//!
+//! The unique ids of the users and roles that a policy names are stored beside it. They say which
+//! text they belong to, because a gateway of an earlier version replaces only the text.
 
 use super::auth::On;
 use super::object_headers::text;
 use super::{Gateway, error, names, public_access};
+use crate::identity::PrincipalIds;
 use crate::policy::Document;
 use crate::sal::Bucket;
 use benthic_core::ErrorKind;
@@ -13,6 +17,30 @@ use s3s::dto::{
     PutBucketPolicyOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
+use serde::{Deserialize, Serialize};
+
+/// The users and roles that the policy of a bucket names.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Principals {
+    /// A hash of the policy.
+    policy_hash: String,
+    ids: PrincipalIds,
+}
+
+impl Principals {
+    fn of(policy: &str, ids: PrincipalIds) -> Principals {
+        Principals { policy_hash: hash(policy.as_bytes()), ids }
+    }
+
+    /// The ids, if they belong to this policy.
+    pub fn ids_of(self, policy: &[u8]) -> Option<PrincipalIds> {
+        (self.policy_hash == hash(policy)).then_some(self.ids)
+    }
+}
+
+fn hash(policy: &[u8]) -> String {
+    blake3::hash(policy).to_hex().to_string()
+}
 
 impl Gateway {
     pub(super) async fn policy(
@@ -35,7 +63,7 @@ impl Gateway {
             self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
         let document = Document::of_bucket(&input.policy, &input.bucket)
             .map_err(|message| s3_error!(MalformedPolicy, "{message}"))?;
-        let principals = self.principals(&document).await?;
+        let principals = self.principals(&input.policy, &document).await?;
         let change = |bucket: &mut Bucket| {
             if document.is_public()
                 && public_access::block_of(&bucket.attributes).block_public_policy.unwrap_or(false)
@@ -59,8 +87,8 @@ impl Gateway {
         Ok(PutBucketPolicyOutput::default())
     }
 
-    /// The ids of the users and roles that a policy names, as JSON; `None` if it names none.
-    async fn principals(&self, policy: &Document) -> S3Result<Option<Bytes>> {
+    /// The users and roles that a policy names, as JSON; `None` if it names none.
+    async fn principals(&self, text: &str, policy: &Document) -> S3Result<Option<Bytes>> {
         let Some(identities) = self.keys.identities() else { return Ok(None) };
         let ids = match identities.principal_ids(policy.identities()).await {
             Err(failed) if failed.kind() == ErrorKind::NotFound => {
@@ -68,8 +96,11 @@ impl Gateway {
             }
             ids => ids.map_err(error::bucket)?,
         };
-        let text = serde_json::to_vec(&ids).map_err(|failed| s3_error!(failed, InternalError))?;
-        Ok((!ids.is_empty()).then(|| Bytes::from(text)))
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let principals = serde_json::to_vec(&Principals::of(text, ids));
+        Ok(Some(Bytes::from(principals.map_err(|failed| s3_error!(failed, InternalError))?)))
     }
 
     pub(super) async fn remove_policy(
@@ -100,3 +131,7 @@ impl Gateway {
         Ok(GetBucketPolicyStatusOutput { policy_status: Some(status) })
     }
 }
+
+#[cfg(test)]
+#[path = "bucket_policy_tests.rs"]
+mod tests;

@@ -89,7 +89,8 @@ pub(crate) mod names {
     pub const CORS: &str = "cors";
     /// The policy of a bucket, as the client gave it.
     pub const POLICY: &str = "policy";
-    /// The unique ids of the users and roles that the policy of a bucket names, as JSON.
+    /// The unique ids of the users and roles that the policy of a bucket names, and a hash of the
+    /// policy, as JSON.
     pub const POLICY_PRINCIPALS: &str = "policy-principals";
     /// The public access block of a bucket, as JSON.
     pub const PUBLIC_ACCESS_BLOCK: &str = "public-access-block";
