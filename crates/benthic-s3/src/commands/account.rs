@@ -37,8 +37,13 @@ pub enum AccountCommand {
         #[arg(long)]
         end: bool,
     },
-    /// Remove an account that has no users, no buckets and no KMS keys
-    #[command(after_help = "Example:\n  benthic s3 account rm lab")]
+    /// Remove an account that has nothing any more
+    #[command(
+        after_help = "The account must have no users, groups, roles, policies, keys, buckets, KMS keys, targets of \
+        events and identity providers. Repeat a removal that was interrupted: until then, nothing can be created in \
+        the account.\n\n\
+        Example:\n  benthic s3 account rm lab"
+    )]
     Rm {
         /// Name of the account
         account: String,
@@ -86,9 +91,15 @@ pub async fn run(command: AccountCommand, pools: &GatewayPools, session: &Sessio
 
 fn line(name: &str, account: &Account) -> String {
     let suspended = if account.suspended { "  suspended" } else { "" };
-    format!("{name}  {}{suspended}", time(account.created_ms))
+    let removal = if account.removal.is_some() { "  removal has begun" } else { "" };
+    format!("{name}  {}{suspended}{removal}", time(account.created_ms))
 }
 
 fn fields(name: &str, account: &Account) -> Value {
-    json!({ "account": name, "created_ms": account.created_ms, "suspended": account.suspended })
+    json!({
+        "account": name,
+        "created_ms": account.created_ms,
+        "suspended": account.suspended,
+        "removal_has_begun": account.removal.is_some(),
+    })
 }

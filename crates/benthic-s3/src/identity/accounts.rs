@@ -74,13 +74,13 @@ impl Identities {
     /// removed meanwhile.
     ///
     /// # Errors
-    /// `NotFound`, also if the removal of the account has begun.
+    /// `NotFound`; `Busy` if the removal of the account has begun.
     pub(super) async fn in_account(&self, name: &str) -> Result<RecordChange> {
         let found = self.account(name).await?;
         if found.removal.is_some() {
-            let message =
-                "the account is being removed; if that was interrupted, `benthic s3 account rm` ends it";
-            return Err(Error::new(ErrorKind::NotFound, message).with("account", name));
+            return Err(Error::new(ErrorKind::Busy, "the account is being removed")
+                .with("account", name)
+                .with("next", "if that was interrupted, `benthic s3 account rm` ends it"));
         }
         change(RecordKind::Account, name, Some(&found), Some(&found))
     }
@@ -94,17 +94,24 @@ impl Identities {
     /// `NotFound`; `Conflict` if it has one of these, or changes at the same time.
     pub async fn remove_account(&self, name: &str) -> Result<()> {
         let found = self.account(name).await?;
-        self.check_unused(name).await?;
+        self.check_removable(name, &found).await?;
         // Each removal has a mark of its own, so that none continues after another one has ended.
         let marked = Account { removal: Some(self.draw("", MARK_LEN, CAPITALS)?), ..found.clone() };
         self.replace(RecordKind::Account, name, &found, Some(&marked)).await?;
         // This sees everything that was created before the mark, and nothing is created after it.
-        if let Err(error) = self.check_unused(name).await {
-            let kept = Account { removal: None, ..marked.clone() };
-            self.replace(RecordKind::Account, name, &marked, Some(&kept)).await?;
-            return Err(error);
-        }
+        self.check_removable(name, &marked).await?;
         self.replace(RecordKind::Account, name, &marked, None::<&Account>).await
+    }
+
+    /// Does what [`check_unused`](Identities::check_unused) does, and removes the mark of a removal
+    /// from an account that stays: that of this removal, or of one that died.
+    async fn check_removable(&self, name: &str, found: &Account) -> Result<()> {
+        let Err(error) = self.check_unused(name).await else { return Ok(()) };
+        if found.removal.is_some() {
+            let kept = Account { removal: None, ..found.clone() };
+            self.replace(RecordKind::Account, name, found, Some(&kept)).await?;
+        }
+        Err(error)
     }
 
     /// # Errors

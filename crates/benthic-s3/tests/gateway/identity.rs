@@ -10,8 +10,8 @@ use benthic_core::{
 use benthic_embedded::{MemStore, Options};
 use benthic_s3::PoolSal;
 use benthic_s3::identity::{Caller, Identities, Identity, IdentityKind, KEYS_MAX, Policies, UsableKey};
-use benthic_s3::sal::Sal;
 use benthic_s3::sal::limits::RECORD_CHANGES_MAX;
+use benthic_s3::sal::{RecordChange, RecordKind, Records as _, Sal};
 use benthic_s3::seal::Sealer;
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -163,38 +163,72 @@ fn nothing_appears_in_an_account_that_is_removed() {
     }
 }
 
+/// Creates a user as a process does whose swap came just before the mark of a removal.
+fn create_before_the_mark(pool: &Arc<dyn Pool>, name: &str) {
+    let sal = PoolSal::open(Arc::clone(pool), Arc::clone(pool), benthic_s3::Options::default());
+    let user = serde_json::to_vec(&Identity::with_path("/")).unwrap();
+    let change = RecordChange {
+        kind: RecordKind::User,
+        name: format!("lab/{name}"),
+        expected: None,
+        new: Some(Bytes::from(user)),
+    };
+    block_on(block_on(sal).unwrap().swap_records(&[change])).unwrap();
+}
+
+/// Repeats a removal that died after a number of operations, of an account that got a user just
+/// before the mark, or of an empty one. Returns whether the removal left its mark, and whether it
+/// died at all.
+fn repeat_removal(dies_after: u64, has_user: bool) -> (bool, bool) {
+    let pool = in_memory();
+    let other = open(&pool);
+    block_on(other.create_account("lab")).unwrap();
+    let plan = FaultPlan::new(dies_after, Last::Done);
+    let pools = Pools {
+        index: Arc::clone(&pool),
+        data: Arc::clone(&pool),
+        cold: Arc::clone(&pool),
+        store: MemStore::new(Options::default()),
+    };
+    if let Ok(one) = try_open(&FaultyPool::pools(&pools, &plan).index) {
+        let _ = remove_account(&one);
+    }
+    let account = block_on(other.account("lab"));
+    let is_marked = account.as_ref().is_ok_and(|account| account.removal.is_some());
+    if is_marked {
+        let refused = create(&other, IdentityKind::User, "ada").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Busy);
+        assert!(refused.to_string().contains("`benthic s3 account rm`"), "{refused}");
+    }
+    if is_marked && has_user {
+        create_before_the_mark(&pool, "ada");
+        assert_eq!(kind(&remove_account(&other)), Some(ErrorKind::Conflict));
+        // The account is in use again.
+        assert_eq!(block_on(other.account("lab")).unwrap().removal, None);
+        create(&other, IdentityKind::User, "eve").unwrap();
+        for name in ["ada", "eve"] {
+            block_on(other.remove_identity(IdentityKind::User, "lab", name)).unwrap();
+        }
+    }
+    if account.is_ok() {
+        remove_account(&other).unwrap();
+    }
+    assert_eq!(kind(&remove_account(&other)), Some(ErrorKind::NotFound));
+    (is_marked, !plan.has_survived())
+}
+
 #[test]
 fn a_removal_of_an_account_that_died_is_repeated() {
-    let mut marked = 0;
-    for dies_after in 0.. {
-        let pool = in_memory();
-        let other = open(&pool);
-        block_on(other.create_account("lab")).unwrap();
-        let plan = FaultPlan::new(dies_after, Last::Done);
-        let pools = Pools {
-            index: Arc::clone(&pool),
-            data: Arc::clone(&pool),
-            cold: pool,
-            store: MemStore::new(Options::default()),
-        };
-        if let Ok(one) = try_open(&FaultyPool::pools(&pools, &plan).index) {
-            let _ = remove_account(&one);
+    for has_user in [false, true] {
+        let mut marked = 0;
+        for dies_after in 0.. {
+            let (is_marked, has_died) = repeat_removal(dies_after, has_user);
+            marked += usize::from(is_marked);
+            if !has_died {
+                break;
+            }
         }
-        let account = block_on(other.account("lab"));
-        if account.as_ref().is_ok_and(|account| account.removal.is_some()) {
-            marked += 1;
-            let refused = create(&other, IdentityKind::User, "ada").unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::NotFound);
-            assert!(refused.message().contains("`benthic s3 account rm`"), "{refused}");
-        }
-        if account.is_ok() {
-            remove_account(&other).unwrap();
-        }
-        assert_eq!(kind(&remove_account(&other)), Some(ErrorKind::NotFound));
-        if plan.has_survived() {
-            assert!(marked > 0);
-            return;
-        }
+        assert!(marked > 0);
     }
 }
 
