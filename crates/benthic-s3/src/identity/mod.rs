@@ -630,11 +630,23 @@ impl Identities {
     }
 
     async fn read_usable_key(&self, access_key: &str) -> Result<Lookup> {
-        let key = self.key(access_key).await?;
-        let (account, user) = futures::try_join!(
-            self.account(&key.account),
-            self.actor(IdentityKind::User, &key.account, &key.user)
-        )?;
+        let mut key = self.key(access_key).await?;
+        let mut attempts = 0..ATTEMPTS_MAX;
+        let (account, user) = loop {
+            let found = futures::try_join!(
+                self.account(&key.account),
+                self.actor(IdentityKind::User, &key.account, &key.user)
+            );
+            // The user may have got another name meanwhile, and another user its old name.
+            let now = self.key(access_key).await?;
+            if now == key {
+                break found?;
+            }
+            if attempts.next().is_none() {
+                return Err(Error::new(ErrorKind::Busy, "the key changes all the time; try again"));
+            }
+            key = now;
+        };
         if key.suspended || account.suspended {
             return Ok(Err(Refusal::UnknownKey));
         }

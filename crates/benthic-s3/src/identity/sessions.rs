@@ -170,10 +170,12 @@ impl Identities {
         let (kind, name) = claims.holder.kind_and_name();
         let (account, found) =
             futures::try_join!(self.account(&claims.account), self.actor(kind, &claims.account, name))?;
-        if let Holder::User { access_key, .. } = &claims.holder
-            && self.key(access_key).await?.suspended
-        {
-            return Ok(Err(Refusal::UnknownKey));
+        if let Holder::User { name, access_key } = &claims.holder {
+            let key = self.key(access_key).await?;
+            // The user may have another name now, and another user its old name.
+            if key.suspended || key.account != claims.account || key.user != *name {
+                return Ok(Err(Refusal::UnknownKey));
+            }
         }
         if account.suspended || found.created_ms != claims.created_ms {
             return Ok(Err(Refusal::UnknownKey));

@@ -295,6 +295,24 @@ fn look_up(identities: &Identities, access_key: &str) -> UsableKey {
 }
 
 #[test]
+fn a_key_is_valid_while_its_user_gets_another_name() {
+    let prepare: Work = |identities| {
+        with_user(identities)?;
+        create_key(identities)
+    };
+    let use_key: Work = |identities| {
+        let (access_key, _) = block_on(identities.keys())?.remove(0);
+        let found = block_on(identities.look_up_key(&access_key, None))?;
+        found.map(drop).map_err(|refusal| Error::new(ErrorKind::PermissionDenied, format!("{refusal:?}")))
+    };
+    let rename: Work =
+        |identities| block_on(identities.rename_identity(IdentityKind::User, "lab", ("ada", "eve"), None));
+    interleave(prepare, (use_key, rename), |(found, renamed), _| {
+        assert!(found.is_ok() && renamed.is_ok(), "{found:?} {renamed:?}");
+    });
+}
+
+#[test]
 fn a_user_keeps_all_but_its_name() {
     let identities = open(&in_memory());
     with_user(&identities).unwrap();
