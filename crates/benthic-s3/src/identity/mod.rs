@@ -385,8 +385,8 @@ impl Identities {
     async fn try_create_key(&self, access_key: &str, key: &Key) -> Result<()> {
         let Key { account, user, .. } = key;
         // Part of the same swap, so that a holder that has been removed gets no key.
-        let holder = self.with_another_key(account, user).await?;
-        if self.keys_of(account, user).await?.len() >= KEYS_MAX {
+        let (holder, may_be_full) = self.with_another_key(account, user).await?;
+        if may_be_full && self.keys_of(account, user).await?.len() >= KEYS_MAX {
             let message = format!("a user has at most {KEYS_MAX} keys; remove one first");
             return Err(Error::new(ErrorKind::LimitExceeded, message).with("user", user_name(account, user)));
         }

@@ -1,7 +1,7 @@
 //! An account as a user of its own, the *root user* of AWS: it has all rights of the account, no
 //! policy of IAM limits it, and it has no record, only keys.
 
-use super::{FORM, Identities, Identity, IdentityKind, change, full_name};
+use super::{FORM, Identities, Identity, IdentityKind, KEYS_MAX, change, full_name};
 use crate::sal::{RecordChange, RecordKind};
 use benthic_core::Result;
 
@@ -34,13 +34,17 @@ impl Identities {
     }
 
     /// A part of the swap that creates a key of a user, or of the account itself: the swap fails if
-    /// the holder changes meanwhile, and a removal of the holder that has begun fails.
-    pub(super) async fn with_another_key(&self, account: &str, user: &str) -> Result<RecordChange> {
+    /// the holder changes meanwhile; a removal of a user that has begun fails, and that of an
+    /// account finds the key. Also returns whether the holder may have [`KEYS_MAX`] keys already.
+    pub(super) async fn with_another_key(&self, account: &str, user: &str) -> Result<(RecordChange, bool)> {
         if user == ROOT_USER {
-            return self.in_account(account).await;
+            return Ok((self.in_account(account).await?, true));
         }
         let found = self.user(account, user).await?;
         let new = Identity { keys_created: found.keys_created.wrapping_add(1), ..found.clone() };
-        change(RecordKind::User, &full_name(account, user), Some(&found), Some(&new))
+        let changed = change(RecordKind::User, &full_name(account, user), Some(&found), Some(&new))?;
+        // Earlier builds did not count keys. The ids of their users are an account and a name.
+        let is_counted = !found.id(account, user).contains('/');
+        Ok((changed, !is_counted || found.keys_created as usize >= KEYS_MAX))
     }
 }
