@@ -15,6 +15,23 @@ enum Detail {
     Policy(String, ManagedPolicy),
 }
 
+impl Detail {
+    /// The size of its policies.
+    fn text_bytes(&self) -> usize {
+        match self {
+            Detail::Identity(_, _, identity) => {
+                let own = identity.policies.iter().flatten().map(|(_, text)| text.len());
+                own.chain(identity.role.iter().map(|role| role.trust.len())).sum()
+            }
+            Detail::Policy(_, policy) => policy.versions.values().map(|version| version.text.len()).sum(),
+        }
+    }
+}
+
+/// Number of items on a page, if the request gives none. It is that of AWS.
+const DETAILS_DEFAULT: u32 = 100;
+/// Maximum size of the policies on a page with several items, in bytes.
+const DETAILS_BYTES_MAX: usize = 1 << 20;
 /// The values of `Filter`.
 const FILTERS: [&str; 5] = ["User", "Group", "Role", "LocalManagedPolicy", "AWSManagedPolicy"];
 const KINDS: [(IdentityKind, &str); 3] =
@@ -72,10 +89,13 @@ impl Call<'_> {
             return Err(invalid(&format!("{unknown} is no filter; use {}", FILTERS.join(", "))));
         }
         let is_wanted = |filter: &str| wanted.is_empty() || wanted.contains(filter);
-        // One page has items of all kinds, so the names of the items begin with the kind.
+        // One page has items of all kinds, so the names of the items begin with the kind and a slash.
+        let marker = self.form.optional("Marker").unwrap_or_default().to_ascii_lowercase();
+        // In ASCII, `0` follows the slash.
+        let is_left = |kind: &str| format!("{kind}0").to_ascii_lowercase() > marker;
         let mut all = Vec::new();
         for (kind, title) in KINDS {
-            if is_wanted(title) {
+            if is_wanted(title) && is_left(title) {
                 let found = self.identities.identities(kind, &self.account).await.map_err(failure)?;
                 all.extend(found.into_iter().map(|(name, identity)| {
                     (format!("{title}/{name}"), Detail::Identity(kind, name, identity))
@@ -83,7 +103,7 @@ impl Call<'_> {
             }
         }
         let mut policies = Vec::new();
-        if is_wanted("LocalManagedPolicy") {
+        if is_wanted("LocalManagedPolicy") && is_left("Policy") {
             policies.extend(self.identities.policies(&self.account).await.map_err(failure)?);
         }
         if is_wanted("AWSManagedPolicy") {
@@ -91,7 +111,17 @@ impl Call<'_> {
         }
         let policies = policies.into_iter();
         all.extend(policies.map(|(arn, policy)| (format!("Policy/{arn}"), Detail::Policy(arn, policy))));
-        let (page, is_truncated) = self.page(all)?;
+        let (mut page, mut is_truncated) = self.page(all, DETAILS_DEFAULT)?;
+        let mut bytes = 0;
+        let fits = |(_, detail): &&(String, Detail)| {
+            bytes += detail.text_bytes();
+            bytes <= DETAILS_BYTES_MAX
+        };
+        let fitting = page.iter().take_while(fits).count().max(1);
+        if fitting < page.len() {
+            page.truncate(fitting);
+            is_truncated = true;
+        }
         for (kind, title) in KINDS {
             element(result, &format!("{title}DetailList"), |text| {
                 page.iter().try_for_each(|(_, detail)| match detail {

@@ -585,15 +585,16 @@ impl Call<'_> {
         items: Vec<(String, T)>,
         write: impl Fn(&mut String, &str, &T) -> S3Result<()>,
     ) -> S3Result<()> {
-        let (page, is_truncated) = self.page(items)?;
+        let (page, is_truncated) = self.page(items, ITEMS_MAX)?;
         element(text, name, |text| page.iter().try_for_each(|(name, item)| write(text, name, item)))?;
         write_end(text, &page, is_truncated);
         Ok(())
     }
 
-    /// The items of the page that the request wants, and whether there are more.
-    fn page<T>(&self, items: Vec<(String, T)>) -> S3Result<(Vec<(String, T)>, bool)> {
-        let items_max = self.form.number("MaxItems", 1..=ITEMS_MAX)?.unwrap_or(ITEMS_MAX) as usize;
+    /// The items of the page that the request wants, and whether there are more. A page has
+    /// `default_max` items if the request gives no number.
+    fn page<T>(&self, items: Vec<(String, T)>, default_max: u32) -> S3Result<(Vec<(String, T)>, bool)> {
+        let items_max = self.form.number("MaxItems", 1..=ITEMS_MAX)?.unwrap_or(default_max) as usize;
         let marker = self.form.optional("Marker").unwrap_or_default();
         let place = |name: &str| (name.to_ascii_lowercase(), name.to_owned());
         let marker = place(marker);
