@@ -90,7 +90,8 @@ impl Gateway {
     /// The users and roles that a policy names, as JSON; `None` if it names none.
     async fn principals(&self, text: &str, policy: &Document) -> S3Result<Option<Bytes>> {
         let Some(identities) = self.keys.identities() else { return Ok(None) };
-        let ids = match identities.principal_ids(policy.identities()).await {
+        let named = policy.identities().map_err(|message| s3_error!(MalformedPolicy, "{message}"))?;
+        let ids = match identities.principal_ids(named).await {
             Err(failed) if failed.kind() == ErrorKind::NotFound => {
                 return Err(s3_error!(MalformedPolicy, "{}", failed.message()));
             }

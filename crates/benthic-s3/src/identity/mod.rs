@@ -25,7 +25,7 @@ pub use managed::{
     FIRST_VERSION, ManagedPolicy, PolicyTexts, PolicyVersion, VERSIONS_MAX, built_in_policies, policy_arn,
 };
 pub use oidc_providers::{OidcProvider, issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
-pub use principals::{PrincipalIds, identity_arn};
+pub use principals::{PrincipalIds, identity_arn, is_unique_id};
 pub use root::{ROOT_USER, root_arn, user_name};
 pub use sessions::{Federated, Holder, Refusal, TemporaryKey, is_temporary};
 pub use start::{Started, add_first_key, first_key_text};

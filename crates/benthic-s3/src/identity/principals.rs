@@ -2,7 +2,7 @@
 //! have the names when it is set: a later user of the same name gets nothing from it, as on AWS. So
 //! the unique ids are stored beside the policy.
 
-use super::{Identities, IdentityKind};
+use super::{ID_LEN, Identities, IdentityKind};
 use benthic_core::{Error, ErrorKind, Result};
 use futures::future::try_join_all;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,13 @@ pub type PrincipalIds = BTreeMap<String, String>;
 #[must_use]
 pub fn identity_arn(kind: IdentityKind, account: &str, path: &str, name: &str) -> String {
     format!("arn:aws:iam::{account}:{}{path}{name}", kind.word())
+}
+
+/// Whether a text looks like the unique id of a user or a role.
+#[must_use]
+pub fn is_unique_id(text: &str) -> bool {
+    let kinds = [IdentityKind::User, IdentityKind::Role];
+    text.len() == ID_LEN && kinds.iter().any(|kind| text.starts_with(kind.id_prefix()))
 }
 
 impl Identities {

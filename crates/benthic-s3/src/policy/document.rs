@@ -4,7 +4,9 @@ use super::condition::Condition;
 use super::facts::{CLAIMS_OF_SESSION, NoFacts};
 use super::pattern::Pattern;
 use super::{Named, Request, Verdict};
-use crate::identity::{Caller, IdentityKind, PrincipalIds, identity_arn, parse_oidc_provider_arn};
+use crate::identity::{
+    Caller, IdentityKind, PrincipalIds, identity_arn, is_unique_id, parse_oidc_provider_arn,
+};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -272,11 +274,25 @@ impl Document {
         raw.check(Kind::Identity)
     }
 
-    /// The users and roles that the policy names: their kinds, accounts and names.
-    #[must_use]
-    pub fn identities(&self) -> BTreeSet<(IdentityKind, &str, &str)> {
+    /// The users and roles that a new policy names: their kinds, accounts and names.
+    ///
+    /// # Errors
+    /// A message for a principal that is a unique id. As the name of an account, it would mean
+    /// nobody. AWS puts such ids into the policies of users and roles that are gone.
+    pub fn identities(&self) -> Result<BTreeSet<(IdentityKind, &str, &str)>, String> {
         let principals = self.statements.iter().filter_map(|statement| statement.principals.as_ref());
-        principals.flat_map(|principals| &principals.items).filter_map(Principal::identity).collect()
+        let mut identities = BTreeSet::new();
+        for principal in principals.flat_map(|principals| &principals.items) {
+            if let Principal::Account(name) = principal
+                && is_unique_id(name)
+            {
+                return Err(format!(
+                    "invalid principal '{name}': it is the unique id of a user or a role; use its ARN"
+                ));
+            }
+            identities.extend(principal.identity());
+        }
+        Ok(identities)
     }
 
     /// Has the policy mean the users and roles with these ids, also if their names change, and no

@@ -40,7 +40,7 @@ fn ids() -> PrincipalIds {
 #[test]
 fn a_policy_names_the_user_of_its_time() {
     let by_name = policy("Allow", "Principal", &["arn:aws:iam::lab:user/team/ada"]);
-    assert_eq!(by_name.identities(), BTreeSet::from([(IdentityKind::User, "lab", "ada")]));
+    assert_eq!(by_name.identities(), Ok(BTreeSet::from([(IdentityKind::User, "lab", "ada")])));
     let bound = by_name.clone().bound_to(&ids());
     // The caller, its id, and whether the policy means it, without and with the id.
     for (caller, id, expected) in [
@@ -56,6 +56,23 @@ fn a_policy_names_the_user_of_its_time() {
         let user_id = UserId(id);
         let request = request(&caller, &user_id);
         assert_eq!((by_name.allows(&request), bound.allows(&request)), expected, "{caller:?} {id}");
+    }
+}
+
+#[test]
+fn a_new_policy_names_no_unique_ids() {
+    // The principal, and whether a new policy may name it.
+    for (principal, expected) in [
+        ("AIDAQQQQQQQQQQQQQQQQQ", false),
+        ("AROAQQQQQQQQQQQQQQQQQ", false),
+        ("AGPAQQQQQQQQQQQQQQQQQ", true),
+        ("AIDA", true),
+        ("*", true),
+    ] {
+        for (effect, key) in [("Allow", "Principal"), ("Deny", "NotPrincipal")] {
+            let policy = policy(effect, key, &["arn:aws:iam::lab:user/ada", principal]);
+            assert_eq!(policy.identities().is_ok(), expected, "{key} {principal}");
+        }
     }
 }
 

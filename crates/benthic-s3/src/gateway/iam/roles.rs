@@ -73,7 +73,8 @@ impl Call<'_> {
     /// Checks a trust policy, and returns the ids of the users and roles that it names.
     async fn trust_principals(&self, trust: &str) -> S3Result<PrincipalIds> {
         let trust = Document::of_trust(trust).map_err(|message| malformed(&message))?;
-        match self.identities.principal_ids(trust.identities()).await {
+        let named = trust.identities().map_err(|message| malformed(&message))?;
+        match self.identities.principal_ids(named).await {
             Err(failed) if failed.kind() == ErrorKind::NotFound => Err(malformed(failed.message())),
             ids => ids.map_err(failure),
         }
