@@ -1,7 +1,7 @@
 //! The documents of policies: parsing, checks and evaluation.
 
 use super::condition::Condition;
-use super::facts::{CLAIMS_OF_SESSION, NoFacts};
+use super::facts::{CLAIMS_OF_SESSION, Facts, NoFacts};
 use super::pattern::Pattern;
 use super::{Named, Request, Verdict};
 use crate::identity::{
@@ -10,6 +10,7 @@ use crate::identity::{
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -66,6 +67,24 @@ impl<T> Match<T> {
 /// The unique id of the user or role that a policy means. `None` if the policy means every one of
 /// this name: policies of earlier builds, and those of servers without users of their own.
 type BoundId = Option<String>;
+
+/// The unique id of the user or the role that sends a request. It is looked up once, when a
+/// principal needs it.
+struct CallerId<'r> {
+    facts: &'r dyn Facts,
+    id: OnceCell<Option<String>>,
+}
+
+impl CallerId<'_> {
+    fn is(&self, id: &str) -> bool {
+        let look_up = || {
+            // The id of a session is that of the role, a colon and the name of the session.
+            let found = self.facts.values("aws:userid")?.into_iter().next()?;
+            Some(found.split(':').next()?.to_owned())
+        };
+        self.id.get_or_init(look_up).as_deref() == Some(id)
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Principal {
@@ -191,15 +210,10 @@ impl Principal {
         }
     }
 
-    fn names(&self, request: &Request<'_>) -> Option<Named> {
-        let caller = request.caller;
+    fn names(&self, caller: &Caller, caller_id: &CallerId<'_>) -> Option<Named> {
         let is = |id: &BoundId, has_name: bool| match id {
             None => has_name,
-            // The id of a session is that of the role, a colon and the name of the session.
-            Some(id) => request
-                .facts
-                .values("aws:userid")
-                .is_some_and(|found| found.iter().any(|found| found.split(':').next() == Some(id.as_str()))),
+            Some(id) => caller_id.is(id),
         };
         match (self, caller) {
             // What everybody may do stays within the limits of a session.
@@ -307,8 +321,9 @@ impl Document {
     /// What the policy says about a request.
     pub(super) fn verdict(&self, request: &Request<'_>) -> Verdict {
         let mut verdict = Verdict::default();
+        let caller_id = CallerId { facts: request.facts, id: OnceCell::new() };
         for statement in &self.statements {
-            let Some(named) = statement.matches(request) else { continue };
+            let Some(named) = statement.matches(request, &caller_id) else { continue };
             match statement.effect {
                 Effect::Deny => return Verdict { denies: true, allows: None },
                 Effect::Allow => verdict.allows = verdict.allows.max(Some(named)),
@@ -358,16 +373,16 @@ impl Document {
 
 impl Statement {
     /// How the statement names the caller, if it matches the request.
-    fn matches(&self, request: &Request<'_>) -> Option<Named> {
+    fn matches(&self, request: &Request<'_>, caller_id: &CallerId<'_>) -> Option<Named> {
         let named = match &self.principals {
             None => Named::Caller,
             Some(Match { negated: false, items }) => {
-                items.iter().filter_map(|principal| principal.names(request)).max()?
+                items.iter().filter_map(|principal| principal.names(request.caller, caller_id)).max()?
             }
             Some(Match { items, .. }) => {
                 let is_exempt = |principal: &Principal| {
                     let is_narrower = |other: &Principal| other.is_narrower_than(principal);
-                    principal.names(request).is_some() && !items.iter().any(is_narrower)
+                    principal.names(request.caller, caller_id).is_some() && !items.iter().any(is_narrower)
                 };
                 (!items.iter().any(is_exempt)).then_some(Named::Caller)?
             }
