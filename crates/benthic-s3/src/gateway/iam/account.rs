@@ -113,11 +113,11 @@ impl Call<'_> {
         all.extend(policies.map(|(arn, policy)| (format!("Policy/{arn}"), Detail::Policy(arn, policy))));
         let (mut page, mut is_truncated) = self.page(all, DETAILS_DEFAULT)?;
         let mut bytes = 0;
-        let fits = |(_, detail): &&(String, Detail)| {
+        let fitting = page.iter().take_while(|(_, detail)| {
             bytes += detail.text_bytes();
             bytes <= DETAILS_BYTES_MAX
-        };
-        let fitting = page.iter().take_while(fits).count().max(1);
+        });
+        let fitting = fitting.count().max(1);
         if fitting < page.len() {
             page.truncate(fitting);
             is_truncated = true;
