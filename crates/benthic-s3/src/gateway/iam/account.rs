@@ -89,9 +89,9 @@ impl Call<'_> {
             return Err(invalid(&format!("{unknown} is no filter; use {}", FILTERS.join(", "))));
         }
         let is_wanted = |filter: &str| wanted.is_empty() || wanted.contains(filter);
-        // One page has items of all kinds, so the names of the items begin with the kind and a slash.
+        // One page has items of all kinds, so the names of the items begin with the kind.
         let marker = self.form.optional("Marker").unwrap_or_default().to_ascii_lowercase();
-        // In ASCII, `0` follows the slash.
+        // A slash follows the kind, and in ASCII `0` follows the slash.
         let is_left = |kind: &str| format!("{kind}0").to_ascii_lowercase() > marker;
         let mut all = Vec::new();
         for (kind, title) in KINDS {
