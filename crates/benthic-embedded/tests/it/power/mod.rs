@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// Sessions per workload.
 const SESSIONS: usize = 2;
 
-/// A small log limit makes log truncation and merges of the key-value store continuous. The limit on
-/// logged data makes many groups sync a part of their data where it is stored.
+/// A small log limit makes log truncation and merges of the key-value store continuous. The limit
+/// on logged data makes many groups sync a part of their data where it is stored.
 fn options() -> Options {
     let limits = Options { log_bytes_max: 60_000, logged_bytes_max: 8_000, ..Options::default() };
     Options { buffered_ms_max: 3, workers: 4, ..limits }
