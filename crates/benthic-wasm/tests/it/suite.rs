@@ -183,8 +183,11 @@ pub async fn a_module_calls_native_classes(pool: &dyn Pool) {
 pub async fn the_deadline_ends_a_call(pool: &dyn Pool) {
     let object = ObjectId::new("late").unwrap();
     pool.write_full(&object, "x").await.unwrap();
-    for body in ["(loop $again (br $again))", "(loop $again (drop (memory.grow (i32.const 0))) (br $again))"]
-    {
+    // Much time for little fuel: a fast processor would use up the fuel of an empty loop before the
+    // deadline.
+    let roots = "(local $x f64) (loop $again (local.set $x (f64.sqrt (f64.sqrt (f64.sqrt (f64.sqrt \
+        (f64.add (local.get $x) (f64.const 2))))))) (br $again))";
+    for body in [roots, "(loop $again (drop (memory.grow (i32.const 0))) (br $again))"] {
         let wasm =
             benthic_wasm::with_manifest(&modules::method(body), modules::manifest(true, false).as_bytes());
         for _ in 0..2 {
