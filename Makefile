@@ -198,7 +198,7 @@ LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=
 BUILD_ALL = $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples --tests $(if $(shell command -v ceph-osd),--test ceph)
 
 # Many of these tests wait for processes, so more of them run at once than there are cores.
-RUST_PART := $(PART) "Rust tests" 600 env RUST_TEST_THREADS=4 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
+RUST_PART := $(PART) "Rust tests" 520 env RUST_TEST_THREADS=3 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
 
 lint: toolchain ## run clippy on all code, also on benchmarks
 	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
@@ -209,7 +209,7 @@ test-here: toolchain wasm-compilers nbd-packages guest-packages python-env
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
-	@$(PART) "build programs and tests" 3200 $(BUILD_ALL)
+	@$(PART) "build programs and tests" 2400 $(BUILD_ALL)
 	@$(call beside,target/parts.log,$(MAKE) --no-print-directory test-python test-faults,$(MAKE) --no-print-directory \
 		test-s3 test-sql test-catalog,$(RUST_PART))
 
@@ -255,7 +255,7 @@ python-packages:
 		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
 PYTHON_TESTS := env -C python $(PYTHON_RUN) -P -m pytest -q
-PYTHON_PART := $(PART) "Python tests" 240 $(PYTHON_TESTS) -m "not ceph"
+PYTHON_PART := $(PART) "Python tests" 260 $(PYTHON_TESTS) -m "not ceph"
 
 test-python: python ## run the tests of the Python package
 	@$(PYTHON_PART)
@@ -321,7 +321,7 @@ FAULT_TESTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest
 
 # On the embedded engine; the parts on Ceph are below.
 FAULTS_PART := $(PART) "Faults" 100 $(FAULT_TESTS) -m "not ceph"
-S3_PART := $(PART) "S3 clients" 240 $(S3_TESTS) -m "not ceph"
+S3_PART := $(PART) "S3 clients" 340 $(S3_TESTS) -m "not ceph"
 SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
 CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
@@ -407,15 +407,15 @@ TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 e2f
 # clusters of their own run beside those that share a cluster. The clients in Python share it, too.
 #
 # A tree has no C compiler for the guide to classes, no guest, no chromium, and not the Python that the package was built for.
-CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
+CEPH_TEST := env RUST_TEST_THREADS=3 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
 NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,the_guide_leads a_guest_finds the_page_shows_the_state the_console_of))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
-OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 800 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE)
-SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 750 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE)
-CLIENT_TESTS := $(PART) "S3 clients $(ON)" 300 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph && \
+OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 850 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE)
+SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 850 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE)
+CLIENT_TESTS := $(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph && \
 	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph $(if $(IN_TREE),,&& \
-	$(PART) "Python tests $(ON)" 120 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "Python tests $(ON)" 210 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
 
