@@ -194,8 +194,8 @@ kafka-packages: maven-packages
 # Builds lint our crates while they compile them. `make lint` is for a tree that is compiled already.
 LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=$(CURDIR)/.ci/rustc)
 
-# One command builds everything, so that few crates compile alone at its end. The tests on Ceph are among it if Ceph is installed.
-BUILD_ALL = $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples --tests $(if $(shell command -v ceph-osd),--test ceph)
+# One command builds everything, so that few crates compile alone at its end, except the tests on Ceph, which `--tests` leaves out.
+BUILD := $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 
 # Many of these tests wait for processes, so more of them run at once than there are cores.
 RUST_PART := $(PART) "Rust tests" 520 env RUST_TEST_THREADS=3 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
@@ -209,7 +209,7 @@ test-here: toolchain wasm-compilers nbd-packages guest-packages python-env
 	else echo "skipped: rustfmt is missing; 'rustup component add rustfmt' installs it"; fi
 	@$(CARGO) clippy --version >/dev/null 2>&1 || \
 		echo "skipped: clippy is missing; 'rustup component add clippy' installs it"
-	@$(PART) "build programs and tests" 2400 $(BUILD_ALL)
+	@$(PART) "build programs and tests" 2400 $(BUILD) --tests
 	@$(call beside,target/parts.log,$(MAKE) --no-print-directory test-python test-faults,$(MAKE) --no-print-directory \
 		test-s3 test-sql test-catalog,$(RUST_PART))
 
@@ -429,7 +429,7 @@ CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TE
 	$(PART) "Java API on Ceph" 180 $(JAVA_TESTS))))
 
 test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages guest-packages sshd-packages $(if $(BENTHIC_TEST_LONG),axe $(SQL_NEEDS) $(CATALOG_NEEDS) openstack-env engines-env java-packages c go-packages maven-packages) ## run the tests that need a real Ceph cluster; starts the cluster and removes it; RELEASE=16, 18 or 20
-	@$(PART) "build for the Ceph tests" 60 $(BUILD_ALL)
+	@$(PART) "build for the Ceph tests" 60 $(BUILD) --test ceph
 	@$(MAKE) --no-print-directory test-release
 
 # The tests on a release, when all is built.
