@@ -70,9 +70,6 @@ pub fn check(request: &Request, session: &Session) -> Result<(), Refusal> {
     if request.flags & !(own_flags | command_flag::FUA) != 0 {
         return refuse(errno::EINVAL, "the command does not allow one of its flags");
     }
-    if request.command == command::WRITE && request.payload_bytes != request.len_bytes {
-        return refuse(errno::EINVAL, "a write with extended headers needs the flag PAYLOAD_LEN");
-    }
     if request.command == command::FLUSH {
         return match (request.offset_bytes, request.len_bytes) {
             (0, 0) => Ok(()),

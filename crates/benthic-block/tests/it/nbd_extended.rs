@@ -175,12 +175,14 @@ fn block_status_of_a_huge_image_ends_early() {
     server.stop();
 }
 
-/// Only a write has data, and its flag says so. Data of other requests are skipped.
+/// Only a write has data. Its flag should say so, but QEMU's client does not set it. Data of other
+/// requests are skipped.
 #[test]
-fn the_flag_of_data_is_checked() {
+fn only_writes_have_data() {
     let server = Server::start(image(MIB));
     let mut client = Extended::go(&server);
-    assert_eq!(client.errno(WRITE, 0, 0, 100, b""), EINVAL);
+    assert_eq!(client.errno(WRITE, 0, 0, 100, &[7; 100]), 0);
+    assert_eq!(client.call(READ, 0, 0, 100, b"")[0].3[8..], [7; 100]);
     for command in [READ, FLUSH, TRIM, WRITE_ZEROES, BLOCK_STATUS, CACHE] {
         assert_eq!(client.errno(command, PAYLOAD_LEN, 0, 100, &[9; 100]), EINVAL, "{command}");
     }
@@ -188,9 +190,9 @@ fn the_flag_of_data_is_checked() {
     assert_eq!(client.errno(READ, 0, u64::MAX, u64::MAX, b""), EOVERFLOW);
     assert_eq!(client.errno(TRIM, 0, u64::MAX, u64::MAX, b""), EINVAL);
     assert_eq!(client.errno(FLUSH, 0, 0, 0, b""), 0);
-    for len in [(32 << 20) + 1, u64::MAX] {
+    for (flag, len) in [(PAYLOAD_LEN, (32 << 20) + 1), (PAYLOAD_LEN, u64::MAX), (0, (32 << 20) + 1)] {
         let mut client = Extended::go(&server);
-        client.send(WRITE, PAYLOAD_LEN, 0, len);
+        client.send(WRITE, flag, 0, len);
         client.0.assert_closed();
     }
     let mut client = Extended::go(&server);
