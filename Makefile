@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-short-sets test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
+	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-short-sets test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -433,14 +433,14 @@ test-ceph: toolchain ceph-packages python $(S3_NEEDS) page-packages nbd-packages
 	@$(PART) "build for the Ceph tests" 60 $(BUILD) --test ceph
 	@$(MAKE) --no-print-directory test-release
 
-# The tests on a release, when all is built.
-test-release: tree
-	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
-
 # The tree of the release, unless it is that of this machine.
 tree:
 	@$(if $(IN_TREE),command -v debootstrap >/dev/null || { $(call apt,debootstrap); })
 	@$(if $(IN_TREE),$(PART) "tree of Ceph $(RELEASE)" 120 .ci/ceph-release create $(RELEASE) $(TREE_PACKAGES))
+
+# The tests on a release, when all is built.
+test-release: tree
+	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
 
 # Debian's archive may be unable to give a tree, which says nothing about Benthic. So a missing tree is reported but is no failure.
 test-short-sets: ## run the tests of the engine and of classes on Ceph 18 and 20; skips them without root
@@ -551,13 +551,21 @@ bench-wasm: ceph wasm-compilers ## compare WebAssembly modules in an OSD with a 
 
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-bench-s3: s3 ceph ## compare the S3 gateway with radosgw and versitygw; ARGS='ceph --size "64 KiB"' selects a part; results in target/bench-s3
+# As root, the peer is radosgw 20: the whole benchmark, with its cluster and both gateways, runs in the tree of that release.
+PEER_RELEASE = $(if $(filter file,$(origin RELEASE)),$(if $(filter 0,$(shell id -u)),20,16),$(RELEASE))
+
+bench-s3: s3 ceph ## compare the S3 gateway with radosgw and versitygw, as root on Ceph 20 (RELEASE=16 and 18 are others); ARGS='ceph --size "64 KiB"' selects a part; results in target/bench-s3
 	@[ -x target/bench-s3/versitygw ] || { \
 		command -v go >/dev/null || { echo "building versitygw needs Go; install it and run make again" >&2; exit 1; }; \
 		echo "==> building versitygw"; GOBIN=$(CURDIR)/target/bench-s3 go install $(VERSITYGW); }
-	@mkdir -p $(BENCH_DIR)
-	ulimit -n 8192; TMPDIR=$(BENCH_DIR) CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) run --release \
-		--manifest-path bench/s3/Cargo.toml -- $(ARGS)
+	CARGO_TARGET_DIR=$(CURDIR)/target $(CARGO) build --release --manifest-path bench/s3/Cargo.toml
+	@$(MAKE) --no-print-directory bench-s3-release RELEASE=$(PEER_RELEASE)
+
+# The benchmark on a release, when all is built.
+bench-s3-release: tree
+	@mkdir -p $(BENCH_DIR)/$(RELEASE)
+	ulimit -n 8192; TMPDIR=$(BENCH_DIR)/$(RELEASE) $(if $(IN_TREE),.ci/ceph-release run $(RELEASE) $(IN_TREE)) \
+		target/release/bench-s3 $(ARGS)
 
 # mdBook builds the site; griffe reads the docstrings of the Python package without importing it. rustdoc has a directory of
 # its own, because its features are those of one crate.
