@@ -90,6 +90,9 @@ pub const CLASSES_NAMESPACE: &str = "benthic.classes";
 /// The reserved namespace that holds a pool's block images.
 pub const IMAGES_NAMESPACE: &str = "benthic.images";
 
+/// The reserved namespace in which librados' API on a store keeps the applications of a pool.
+pub const APPLICATIONS_NAMESPACE: &str = "benthic.applications";
+
 /// Returns true if Benthic reserves the namespace; see [`RESERVED_NAMESPACE_PREFIX`].
 pub fn is_reserved_namespace(namespace: &str) -> bool {
     namespace.starts_with(RESERVED_NAMESPACE_PREFIX)

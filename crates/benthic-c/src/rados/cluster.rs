@@ -6,7 +6,7 @@ use crate::rados::conf::{self, FILE_BYTES_MAX, OPTIONS_MAX, STORE};
 use crate::rados::fnv;
 use crate::rados::order::Order;
 use crate::runtime::wait;
-use benthic_core::names::check_pool_name;
+use benthic_core::names::{APPLICATIONS_NAMESPACE, check_pool_name};
 use benthic_core::{Action, Error, ErrorKind, ListRequest, Namespaces, Random, Result, SystemRandom};
 use benthic_program::store::{OpenStore, open};
 use benthic_program::uri::StoreUri;
@@ -270,7 +270,9 @@ impl Cluster {
                 let mut request = ListRequest { namespaces: Namespaces::All, ..ListRequest::default() };
                 loop {
                     let page = pool.list(request.clone()).await?;
-                    objects += page.objects.len() as u64;
+                    let counted =
+                        page.objects.iter().filter(|object| object.namespace() != APPLICATIONS_NAMESPACE);
+                    objects += counted.count() as u64;
                     request.after = page.next;
                     if request.after.is_none() {
                         break;

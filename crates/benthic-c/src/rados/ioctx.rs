@@ -7,7 +7,7 @@ use crate::rados::completion::Completion;
 use crate::rados::order::Ordered;
 use crate::runtime::{runtime, wait};
 use benthic_core::error::errno;
-use benthic_core::names::is_reserved_namespace;
+use benthic_core::names::{APPLICATIONS_NAMESPACE, is_reserved_namespace};
 use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -144,7 +144,8 @@ impl Ioctx {
         self.in_flight.wait_for_all();
     }
 
-    /// The number of objects in all namespaces, and their bytes. Reads the size of each object.
+    /// The number of objects in all namespaces, and their bytes, without the list of applications.
+    /// Reads the size of each object.
     ///
     /// # Errors
     /// Those of the pool.
@@ -154,7 +155,8 @@ impl Ioctx {
             let mut request = ListRequest { namespaces: Namespaces::All, ..ListRequest::default() };
             loop {
                 let page = self.pool.list(request.clone()).await?;
-                for object in &page.objects {
+                let counted = |object: &&ObjectId| object.namespace() != APPLICATIONS_NAMESPACE;
+                for object in page.objects.iter().filter(counted) {
                     match self.pool.stat(object).await {
                         Ok((stat, _)) => (objects, bytes) = (objects + 1, bytes + stat.size_bytes),
                         Err(error) if error.kind() == ErrorKind::NotFound => {}

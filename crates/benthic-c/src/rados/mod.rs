@@ -9,10 +9,12 @@
 //!   checked on one version of the object, and the operation runs only on this version ([`write`]).
 //! - **errno.** [`code`] maps kinds of errors to it.
 //!
-//! What a directory cannot do, such as snapshots, watches and commands to monitors, fails with
+//! What a directory cannot do, such as snapshots, watches and most commands to monitors, fails with
 //! `-EOPNOTSUPP`.
 
+pub mod applications;
 pub mod cluster;
+pub mod command;
 pub mod completion;
 pub mod conf;
 pub mod ioctx;

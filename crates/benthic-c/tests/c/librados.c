@@ -33,6 +33,17 @@ int rados_ioctx_create2(handle cluster, int64_t id, handle *io);
 handle rados_ioctx_get_cluster(handle io);
 int rados_ioctx_get_pool_name(handle io, char *buffer, unsigned len);
 void rados_ioctx_destroy(handle io);
+int rados_ioctx_pool_stat(handle io, uint64_t stats[16]);
+int rados_application_enable(handle io, const char *application, int force);
+int rados_application_list(handle io, char *values, size_t *len);
+int rados_application_metadata_get(handle io, const char *application, const char *key, char *value, size_t *len);
+int rados_application_metadata_set(handle io, const char *application, const char *key, const char *value);
+int rados_application_metadata_remove(handle io, const char *application, const char *key);
+int rados_application_metadata_list(handle io, const char *application, char *keys, size_t *keys_len, char *values,
+                                    size_t *values_len);
+int rados_mon_command(handle cluster, const char **command, size_t count, const char *in, size_t in_len, char **out,
+                      size_t *out_len, char **status, size_t *status_len);
+void rados_buffer_free(char *buffer);
 int rados_ioctx_snap_create(handle io, const char *name);
 int rados_write(handle io, const char *object, const char *data, size_t len, uint64_t offset);
 int rados_writesame(handle io, const char *object, const char *data, size_t len, size_t write_len, uint64_t offset);
@@ -95,6 +106,10 @@ static void operations(handle io) {
   CHECK(rados_exec(io, "a", "digest", "compute", "md5", 3, buffer, 8) == -ERANGE);
   CHECK(rados_exec(io, "a", "digest", "compute", "md5", 3, buffer, sizeof buffer) == 32);
   CHECK(rados_exec(io, "a", "no", "no", NULL, 0, buffer, 8) == -EOPNOTSUPP);
+  // As with Ceph's own class.
+  CHECK(rados_exec(io, "a", "hello", "say_hello", NULL, 0, buffer, sizeof buffer) == 13);
+  CHECK(rados_exec(io, "a", "hello", "say_hello", "nose", 4, buffer, sizeof buffer) == 12);
+  CHECK(memcmp(buffer, "Hello, nose!", 12) == 0);
 
   // A read of more than one operation of a store, of one version.
   static char large[65 << 20], found[65 << 20];
@@ -217,6 +232,86 @@ static void in_flight(handle io) {
   CHECK(rados_aio_flush(io) == 0);
 }
 
+static void applications(handle io) {
+  char keys[64], values[64], name[130];
+  size_t len = sizeof keys, values_len = sizeof values;
+  uint64_t before[16], after[16];
+  CHECK(rados_ioctx_pool_stat(io, before) == 0);
+  CHECK(rados_application_list(io, keys, &len) == 0 && len == 0);
+  CHECK(rados_application_metadata_set(io, "app1", "key", "value") == -ENOENT);
+  CHECK(rados_application_enable(io, "app1", 0) == 0 && rados_application_enable(io, "app1", 0) == 0);
+  CHECK(rados_application_enable(io, "app2", 0) == -EPERM && rados_application_enable(io, "app2", 1) == 0);
+  len = 9;
+  CHECK(rados_application_list(io, keys, &len) == -ERANGE && len == 10);
+  CHECK(rados_application_list(io, keys, &len) == 0 && len == 10 && memcmp(keys, "app1\0app2", 10) == 0);
+
+  len = sizeof keys;
+  CHECK(rados_application_metadata_list(io, "none", keys, &len, values, &values_len) == -ENOENT);
+  CHECK(rados_application_metadata_list(io, "app1", keys, &len, values, &values_len) == 0 && len == 0 && values_len == 0);
+  CHECK(rados_application_metadata_set(io, "app1", "k2", "") == 0 && rados_application_metadata_set(io, "app1", "k1", "v1") == 0);
+  len = 6, values_len = 3;
+  CHECK(rados_application_metadata_list(io, "app1", keys, &len, values, &values_len) == -ERANGE && len == 6 && values_len == 4);
+  CHECK(rados_application_metadata_list(io, "app1", keys, &len, values, &values_len) == 0 && len == 6 && values_len == 4);
+  CHECK(memcmp(keys, "k1\0k2", 6) == 0 && memcmp(values, "v1\0", 4) == 0);
+  CHECK(rados_application_metadata_get(io, "app1", "k1", values, &values_len) == 0 && values_len == 3);
+  CHECK(strcmp(values, "v1") == 0);
+  CHECK(rados_application_metadata_remove(io, "app1", "k1") == 0 && rados_application_metadata_remove(io, "app1", "k1") == 0);
+  CHECK(rados_application_metadata_get(io, "app1", "k1", values, &values_len) == -ENOENT);
+  CHECK(rados_application_metadata_remove(io, "none", "k1") == -ENOENT);
+
+  CHECK(rados_application_enable(io, "app3", 1) == 0 && rados_application_enable(io, "app4", 1) == 0);
+  CHECK(rados_application_enable(io, "app5", 1) == -EINVAL);
+  CHECK(rados_application_enable(io, "", 1) == -EINVAL && rados_application_enable(io, NULL, 1) == -EINVAL);
+  memset(name, 'x', sizeof name);
+  name[129] = 0;
+  CHECK(rados_application_enable(io, name, 1) == -EFBIG);
+  CHECK(rados_application_metadata_set(io, "app1", name + 1, "v") == 0);
+  for (int number = 2; number < 64; number++) {
+    snprintf(name, sizeof name, "%d", number);
+    CHECK(rados_application_metadata_set(io, "app1", name, "v") == 0);
+  }
+  CHECK(rados_application_metadata_set(io, "app1", "64", "v") == -EINVAL);
+  CHECK(rados_application_list(io, keys, NULL) == -EINVAL);
+  // They are not objects of the program.
+  CHECK(rados_ioctx_pool_stat(io, after) == 0 && memcmp(before, after, sizeof before) == 0);
+}
+
+static char output[512], status[512];
+
+static int command(handle cluster, const char *text) {
+  char *out = output, *message = status;
+  size_t out_len = 9, message_len = 9;
+  int code = rados_mon_command(cluster, &text, 1, NULL, 0, &out, &out_len, &message, &message_len);
+  CHECK(out_len < sizeof output && message_len < sizeof status);
+  snprintf(output, sizeof output, "%.*s", (int)out_len, out ? out : "");
+  snprintf(status, sizeof status, "%.*s", (int)message_len, message ? message : "");
+  rados_buffer_free(out);
+  rados_buffer_free(message);
+  return code;
+}
+
+static void commands(handle cluster) {
+  const char *create = "{\"prefix\": \"osd pool create\", \"pool\": \"\\u9ec5\", \"pg_num\": 16}";
+  CHECK(command(cluster, create) == 0 && strcmp(status, "pool '\xe9\xbb\x85' created") == 0 && !*output);
+  CHECK(command(cluster, create) == 0 && strcmp(status, "pool '\xe9\xbb\x85' already exists") == 0);
+  CHECK(command(cluster, "{\"prefix\": \"osd pool ls\"}") == 0 && strcmp(output, "pool\n\xe9\xbb\x85\n") == 0);
+  CHECK(command(cluster, "{\"prefix\": \"osd pool ls\", \"format\": \"json\"}") == 0);
+  CHECK(strcmp(output, "[\"pool\",\"\xe9\xbb\x85\"]") == 0);
+  const char *enable = "{\"prefix\": \"osd pool application enable\", \"pool\": \"\\u9ec5\", \"app\": \"rbd\"}";
+  CHECK(command(cluster, enable) == 0 && strstr(status, "enabled"));
+  CHECK(command(cluster, "{\"prefix\": \"osd pool application enable\", \"pool\": \"none\", \"app\": \"rbd\"}") == -ENOENT);
+  CHECK(rados_pool_delete(cluster, "\xe9\xbb\x85") == 0);
+
+  // What a directory cannot promise has no effect.
+  CHECK(command(cluster, "{\"prefix\": \"osd pool create\", \"pool\": \"b\", \"size\": 3}") == -EOPNOTSUPP);
+  CHECK(command(cluster, "{\"prefix\": \"osd pool create\", \"pool\": \"b\", \"pool_type\": \"erasure\"}") == -EOPNOTSUPP);
+  CHECK(rados_pool_lookup(cluster, "b") == -ENOENT);
+  CHECK(command(cluster, "{\"prefix\": \"osd pool create\", \"pool\": \"a/b\"}") == -EINVAL);
+  CHECK(command(cluster, "{\"prefix\": \"mon dump\"}") == -EOPNOTSUPP && strstr(status, "monitors") && !*output);
+  CHECK(command(cluster, "mon dump") == -EINVAL && command(cluster, "{}") == -EINVAL && command(cluster, NULL) == -EINVAL);
+  CHECK(rados_mon_command(cluster, NULL, 1, NULL, 0, NULL, NULL, NULL, NULL) == -EINVAL);
+}
+
 static void hostile(handle cluster, handle io) {
   char buffer[8];
   handle made = NULL;
@@ -277,6 +372,8 @@ int main(int argc, char **argv) {
   compound(io);
   in_flight(io);
   hostile(cluster, io);
+  applications(io);
+  commands(cluster);
 
   CHECK(rados_write(io, "number", "\0\0\0\0", 4, 0) == 0);
   pthread_t threads[THREADS];

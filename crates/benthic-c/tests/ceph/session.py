@@ -1,6 +1,7 @@
 """A session of python3-rados, which finds our librados first."""
 
 import errno
+import json
 import threading
 
 import rados
@@ -92,6 +93,29 @@ try:
 except rados.Error as error:
     assert error.errno == errno.EOPNOTSUPP, error
 assert cluster.mon_command('{"prefix": "status"}', b"")[0] == -errno.EOPNOTSUPP
+
+# Applications, and the commands about pools.
+pool.application_enable("app1")
+try:
+    pool.application_enable("app2")
+    raise AssertionError("the pool has a second application")
+except rados.Error as error:
+    assert error.errno == errno.EPERM, error
+pool.application_enable("app2", True)
+pool.application_metadata_set("app1", "key1", "value1")
+pool.application_metadata_set("app1", "key2", "value2")
+pool.application_metadata_remove("app1", "key1")
+assert pool.application_list() == ["app1", "app2"]
+assert pool.application_metadata_list("app1") == [("key2", "value2")]
+assert pool.application_metadata_list("app2") == []
+assert pool.application_metadata_get("app1", "key2") == "value2"
+pool.set_namespace("")
+assert pool.execute("a", "hello", "say_hello", b"nose")[1] == b"Hello, nose!"
+create = json.dumps({"prefix": "osd pool create", "pool": "\u9ec5", "pg_num": 16})
+assert cluster.mon_command(create, b"") == (0, b"", "pool '\u9ec5' created")
+listed = cluster.mon_command('{"prefix": "osd pool ls", "format": "json"}', b"")[1]
+assert json.loads(listed) == ["pool", "\u9ec5"]
+cluster.delete_pool("\u9ec5")
 
 pool.close()
 cluster.delete_pool("pool")

@@ -18,6 +18,24 @@ pub fn say(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     greeting(input).map(String::into_bytes)
 }
 
+/// Returns a greeting as the method of this name in Ceph's class `hello` does, for programs that call
+/// it.
+///
+/// Learn: a method that stands in for another one has the same errors, too. This one takes any
+/// bytes as a name.
+///
+/// # Errors
+/// `InvalidArgument` for a name over 100 bytes.
+pub fn say_hello(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
+    if input.len() > NAME_BYTES_MAX {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the name is too long")
+            .with("len_bytes", input.len())
+            .with("len_bytes_max", NAME_BYTES_MAX));
+    }
+    let name: &[u8] = if input.is_empty() { b"world" } else { input };
+    Ok([&b"Hello, "[..], name, b"!"].concat())
+}
+
 /// Creates an object whose data and attribute are a greeting.
 ///
 /// Learn: a write method returns nothing. It stores its result, and the caller reads it back. All

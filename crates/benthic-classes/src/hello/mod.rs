@@ -42,13 +42,23 @@ impl Class for Hello {
     }
 }
 
-static METHODS: [Method; 16] = [
+static METHODS: [Method; 17] = [
     Method {
         name: "say",
         flags: MethodFlags::READ,
         run: greet::say,
         result: MethodResult::Output,
         summary: "returns a greeting; the object must exist",
+        input: "a name of at most 100 bytes (default: world)",
+        output: "the greeting",
+        examples: &["", "Ada"],
+    },
+    Method {
+        name: "say_hello",
+        flags: MethodFlags::READ,
+        run: greet::say_hello,
+        result: MethodResult::Output,
+        summary: "returns a greeting, as Ceph's own class hello does; the object must exist",
         input: "a name of at most 100 bytes (default: world)",
         output: "the greeting",
         examples: &["", "Ada"],

@@ -52,6 +52,17 @@ fn greetings_are_said_recorded_and_replayed() {
 }
 
 #[test]
+fn say_hello_has_the_output_and_the_errors_of_cephs_method() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.kind("say_hello", b""), ErrorKind::NotFound);
+    block_on(fixture.pool.write_full(&fixture.object, "data")).unwrap();
+    assert_eq!(fixture.exec("say_hello", b"").unwrap(), b"Hello, world!");
+    assert_eq!(fixture.exec("say_hello", b"\xff").unwrap(), b"Hello, \xff!");
+    assert_eq!(fixture.exec("say_hello", &[b'x'; 100]).unwrap().len(), 108);
+    assert_eq!(fixture.kind("say_hello", &[b'x'; 101]), ErrorKind::InvalidArgument);
+}
+
+#[test]
 fn replay_without_a_greeting_is_not_found() {
     let fixture = Fixture::new();
     assert_eq!(fixture.kind("replay", b""), ErrorKind::NotFound);

@@ -13,7 +13,7 @@ macro_rules! fails {
     )*};
 }
 
-// Snapshots, watches, pool applications, services, and what only daemons know.
+// Snapshots, watches, services, and what only daemons know.
 fails! { errno::EOPNOTSUPP;
     rados_ioctx_snap_create
     rados_ioctx_selfmanaged_snap_create
@@ -27,11 +27,6 @@ fails! { errno::EOPNOTSUPP;
     rados_aio_notify
     rados_notify_ack
     rados_decode_notify_response
-    rados_application_enable
-    rados_application_metadata_get
-    rados_application_metadata_set
-    rados_application_metadata_remove
-    rados_application_metadata_list
     rados_service_register
     rados_service_update_status
     rados_monitor_log

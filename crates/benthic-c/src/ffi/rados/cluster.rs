@@ -1,6 +1,6 @@
 //! Clusters: creation, options, connection.
 
-use super::{Handle, Memory, Place, api, free, malloc, unsupported, void_api};
+use super::{Handle, Memory, Place, api, free, unsupported, void_api};
 use crate::ffi::args::{Out, item, pool_name, text};
 use crate::handles::HANDLES;
 use crate::rados::cluster::Cluster;
@@ -213,70 +213,6 @@ api! {
         self::cluster(cluster)?;
         Err(Error::new(ErrorKind::NotFound, "a directory has no monitors"))
     }
-
-    fn rados_mon_command(
-        cluster: Handle, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-
-    fn rados_mgr_command(
-        cluster: Handle, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-
-    fn rados_mon_command_target(
-        cluster: Handle, _target: Handle, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-
-    fn rados_mgr_command_target(
-        cluster: Handle, _target: Handle, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-
-    fn rados_osd_command(
-        cluster: Handle, _osd: c_int, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-
-    fn rados_pg_command(
-        cluster: Handle, _pg: Handle, _command: Handle, _count: usize, _in: Handle, _in_len: usize,
-        out: *mut *mut c_char, out_len: *mut usize, status: *mut *mut c_char, status_len: *mut usize,
-    ) {
-        refuse_command(cluster, [(out, out_len), (status, status_len)])
-    }
-}
-
-/// Answers a command to a daemon: there is none.
-///
-/// # Safety
-/// The pointers are NULL or valid for writing.
-unsafe fn refuse_command(cluster: Handle, outputs: [(*mut *mut c_char, *mut usize); 2]) -> Result<c_int> {
-    const STATUS: &[u8] = b"a Benthic store has no daemons that take commands";
-    self::cluster(cluster)?.store()?;
-    // SAFETY: the caller's promise. `malloc` returned room for the text, or NULL.
-    unsafe {
-        Place::new(outputs[0].0).set(std::ptr::null_mut());
-        Place::new(outputs[0].1).set(0);
-        if !outputs[1].0.is_null() && !outputs[1].1.is_null() {
-            let status = malloc(STATUS.len()).cast::<u8>();
-            let len = if status.is_null() { 0 } else { STATUS.len() };
-            std::ptr::copy_nonoverlapping(STATUS.as_ptr(), status, len);
-            Place::new(outputs[1].0).set(status.cast());
-            Place::new(outputs[1].1).set(len);
-        }
-    }
-    Ok(-errno::EOPNOTSUPP)
 }
 
 /// Returns a number for this client, 0 if the handle is not open.

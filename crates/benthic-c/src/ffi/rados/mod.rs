@@ -7,7 +7,9 @@
 
 mod absent;
 mod aio;
+mod application;
 mod cluster;
+mod command;
 mod list;
 mod object;
 mod pool;

@@ -123,13 +123,6 @@ api! {
         item::<Ioctx, _>(io)?;
         Ok(if count == 0 { 0 } else { -errno::EOPNOTSUPP })
     }
-
-    fn rados_application_list(io: Handle, _values: *mut c_char, len: *mut usize) {
-        let len = Out::new(len, "values_len")?;
-        item::<Ioctx, _>(io)?;
-        len.set(0);
-        Ok(0)
-    }
 }
 
 /// Returns the handle of the cluster, NULL if the handle is not open.

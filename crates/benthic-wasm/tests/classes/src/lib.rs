@@ -43,7 +43,7 @@ macro_rules! methods {
 }
 
 methods! {
-    say record append_line replay old_and_new nothing fail_after_writing errno
+    say say_hello record append_line replay old_and_new nothing fail_after_writing errno
     write_undeclared read_undeclared read_after_write panic spin swallow_deadline hoard flood
     md5 sha1 sha256 crc32c xxh3 blake3 compute verify
 }

@@ -1,0 +1,91 @@
+//! Applications of pools.
+
+use super::{Handle, Memory, api};
+use crate::ffi::args::{Out, item, text};
+use crate::rados::applications::{self, TEXT_BYTES_MAX};
+use crate::rados::ioctx::Ioctx;
+use crate::runtime::wait;
+use benthic_core::Result;
+use benthic_core::error::errno;
+use std::ffi::{c_char, c_int};
+
+/// # Safety
+/// As in `librados.h`; the same holds for the functions below.
+unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
+    // SAFETY: the caller's promise.
+    unsafe { text(name, "application, key or value", TEXT_BYTES_MAX) }
+}
+
+/// The texts, each with a NUL.
+fn with_nuls<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    texts.into_iter().flat_map(|text| [text.as_str(), "\0"]).collect()
+}
+
+/// Copies texts to the caller if there is room for all of them, and stores how many bytes they take.
+unsafe fn copy_all<const N: usize>(texts: [(String, *mut c_char, *mut usize); N]) -> Result<c_int> {
+    let mut fits = true;
+    for (text, _, len) in &texts {
+        // SAFETY: the caller's promise; `Out` refuses NULL and pointers that are not aligned.
+        unsafe {
+            let out = Out::new(*len, "length")?;
+            fits &= text.len() <= len.read();
+            out.set(text.len());
+        }
+    }
+    if !fits {
+        return Ok(-errno::ERANGE);
+    }
+    for (text, memory, _) in &texts {
+        // SAFETY: the caller's promise, and the length is what the caller said or less.
+        unsafe { Memory::new(*memory, text.len()) }.copy(text.as_bytes())?;
+    }
+    Ok(0)
+}
+
+api! {
+    fn rados_application_enable(io: Handle, application: *const c_char, force: c_int) {
+        let (io, application) = (item::<Ioctx, _>(io)?, name(application)?);
+        wait(applications::enable(&*io.pool, application, force != 0))
+    }
+
+    fn rados_application_list(io: Handle, values: *mut c_char, len: *mut usize) {
+        let applications = wait(applications::read(&*item::<Ioctx, _>(io)?.pool))?;
+        copy_all([(with_nuls(applications.keys()), values, len)])
+    }
+
+    fn rados_application_metadata_get(
+        io: Handle, application: *const c_char, key: *const c_char, value: *mut c_char, len: *mut usize,
+    ) {
+        let (application, key) = (name(application)?, name(key)?);
+        let applications = wait(applications::read(&*item::<Ioctx, _>(io)?.pool))?;
+        match applications.get(application).and_then(|texts| texts.get(key)) {
+            Some(text) => copy_all([(with_nuls([text]), value, len)]),
+            None => Ok(-errno::ENOENT),
+        }
+    }
+
+    fn rados_application_metadata_set(
+        io: Handle, application: *const c_char, key: *const c_char, value: *const c_char,
+    ) {
+        let (io, application) = (item::<Ioctx, _>(io)?, name(application)?);
+        wait(applications::set(&*io.pool, application, name(key)?, Some(name(value)?)))
+    }
+
+    fn rados_application_metadata_remove(io: Handle, application: *const c_char, key: *const c_char) {
+        let (io, application) = (item::<Ioctx, _>(io)?, name(application)?);
+        wait(applications::set(&*io.pool, application, name(key)?, None))
+    }
+
+    fn rados_application_metadata_list(
+        io: Handle, application: *const c_char, keys: *mut c_char, keys_len: *mut usize, values: *mut c_char,
+        values_len: *mut usize,
+    ) {
+        let application = name(application)?;
+        let applications = wait(applications::read(&*item::<Ioctx, _>(io)?.pool))?;
+        let Some(texts) = applications.get(application) else { return Ok(-errno::ENOENT) };
+        copy_all([
+            (with_nuls(texts.keys()), keys, keys_len),
+            (with_nuls(texts.values()), values, values_len),
+        ])
+    }
+}
