@@ -4,6 +4,7 @@
 
 use crate::rados::ioctx::Done;
 use benthic_classes::lock::client::{HeldLock, LockRequest, break_lock, list};
+use benthic_classes::lock::wire::ListedLock;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
 use std::sync::Arc;
 
@@ -42,11 +43,19 @@ pub async fn release(
     Ok(Done::new(0))
 }
 
+/// The lock of a name, if it has a holder.
+///
+/// # Errors
+/// Those of the class; `NotFound` if there is no object.
+pub async fn find(pool: &dyn Pool, object: &ObjectId, name: &str) -> Result<Option<ListedLock>> {
+    Ok(list(pool, object).await?.into_iter().find(|lock| lock.name == name))
+}
+
 async fn is_held(pool: &dyn Pool, object: &ObjectId, name: &str, owner: &str, cookie: &str) -> Result<bool> {
-    let locks = match list(pool, object).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        locks => locks?,
+    let lock = match find(pool, object, name).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        lock => lock?,
     };
-    let holders = locks.into_iter().filter(|lock| lock.name == name).flat_map(|lock| lock.holders);
-    Ok(holders.into_iter().any(|holder| holder.owner == owner && holder.cookie == cookie))
+    let mut holders = lock.into_iter().flat_map(|lock| lock.holders);
+    Ok(holders.any(|holder| holder.owner == owner && holder.cookie == cookie))
 }

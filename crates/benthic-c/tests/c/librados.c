@@ -44,6 +44,14 @@ int rados_application_metadata_list(handle io, const char *application, char *ke
 int rados_mon_command(handle cluster, const char **command, size_t count, const char *in, size_t in_len, char **out,
                       size_t *out_len, char **status, size_t *status_len);
 void rados_buffer_free(char *buffer);
+int rados_lock_shared(handle io, const char *object, const char *name, const char *cookie, const char *tag,
+                      const char *description, const void *duration, uint8_t flags);
+int rados_break_lock(handle io, const char *object, const char *name, const char *client, const char *cookie);
+ssize_t rados_list_lockers(handle io, const char *object, const char *name, int *exclusive, char *tag, size_t *tag_len,
+                           char *clients, size_t *clients_len, char *cookies, size_t *cookies_len, char *addresses,
+                           size_t *addresses_len);
+int rados_nobjects_list_next2(handle list, const char **name, const char **key, const char **space, size_t *name_len,
+                              size_t *key_len, size_t *space_len);
 int rados_ioctx_snap_create(handle io, const char *name);
 int rados_write(handle io, const char *object, const char *data, size_t len, uint64_t offset);
 int rados_writesame(handle io, const char *object, const char *data, size_t len, size_t write_len, uint64_t offset);
@@ -290,6 +298,29 @@ static int command(handle cluster, const char *text) {
   return code;
 }
 
+// The holders of a lock; the caller gets them, or the lengths that it needs.
+static void locks(handle io) {
+  char tag[8], clients[64], cookies[64], addresses[8];
+  size_t tag_len = sizeof tag, clients_len = sizeof clients, cookies_len = 5, addresses_len = sizeof addresses;
+  int exclusive = -1;
+#define LIST(object)                                                                                             \
+  rados_list_lockers(io, object, "lock", &exclusive, tag, &tag_len, clients, &clients_len, cookies, &cookies_len, \
+                     addresses, &addresses_len)
+  CHECK(LIST("absent") == -ENOENT);
+  CHECK(rados_lock_shared(io, "a", "lock", "one", "", "", NULL, 0) == 0);
+  CHECK(rados_lock_shared(io, "a", "lock", "two", "", "", NULL, 0) == 0);
+  CHECK(LIST("a") == -ERANGE && cookies_len == 8 && tag_len == 1);
+  tag_len = sizeof tag, clients_len = sizeof clients, addresses_len = sizeof addresses;
+  CHECK(LIST("a") == 2 && exclusive == 0 && tag_len == 1 && !*tag);
+  CHECK(cookies_len == 8 && memcmp(cookies, "one\0two", 8) == 0);
+  CHECK(addresses_len == 2 && memcmp(addresses, "\0", 2) == 0);
+  CHECK(clients_len == 2 * (strlen(clients) + 1) && memcmp(clients, "client.", 7) == 0);
+  CHECK(rados_break_lock(io, "a", "lock", "somebody", "one") == -EINVAL);
+  CHECK(rados_break_lock(io, "a", "lock", clients, "three") == -ENOENT);
+  CHECK(rados_break_lock(io, "a", "lock", clients, "one") == 0 && rados_break_lock(io, "a", "lock", clients, "two") == 0);
+  CHECK(LIST("a") == 0 && clients_len == 0);
+}
+
 static void commands(handle cluster) {
   const char *create = "{\"prefix\": \"osd pool create\", \"pool\": \"\\u9ec5\", \"pg_num\": 16}";
   CHECK(command(cluster, create) == 0 && strcmp(status, "pool '\xe9\xbb\x85' created") == 0 && !*output);
@@ -372,6 +403,7 @@ int main(int argc, char **argv) {
   compound(io);
   in_flight(io);
   hostile(cluster, io);
+  locks(io);
   applications(io);
   commands(cluster);
 
@@ -388,6 +420,11 @@ int main(int argc, char **argv) {
   CHECK(rados_nobjects_list_open(io, &list) == 0);
   while (rados_nobjects_list_next(list, &name, NULL, &namespace) == 0) count += *name && !*namespace;
   CHECK(count == 5); // a, c, d, log and number
+  rados_nobjects_list_close(list);
+  size_t name_len = 9, key_len = 9, space_len = 9;
+  CHECK(rados_nobjects_list_open(io, &list) == 0);
+  CHECK(rados_nobjects_list_next2(list, &name, NULL, NULL, &name_len, &key_len, &space_len) == 0);
+  CHECK(name_len == strlen(name) && key_len == 0 && space_len == 0);
   rados_nobjects_list_close(list);
   rados_ioctx_destroy(other);
   CHECK(rados_pool_delete(cluster, "pool") == 0);

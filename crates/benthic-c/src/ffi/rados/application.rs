@@ -1,7 +1,7 @@
 //! Applications of pools.
 
-use super::{Handle, Memory, api};
-use crate::ffi::args::{Out, item, text};
+use super::{Handle, api, copy_all, with_nuls};
+use crate::ffi::args::{item, text};
 use crate::rados::applications::{self, TEXT_BYTES_MAX};
 use crate::rados::ioctx::Ioctx;
 use crate::runtime::wait;
@@ -14,32 +14,6 @@ use std::ffi::{c_char, c_int};
 unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
     // SAFETY: the caller's promise.
     unsafe { text(name, "application, key or value", TEXT_BYTES_MAX) }
-}
-
-/// The texts, each with a NUL.
-fn with_nuls<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
-    texts.into_iter().flat_map(|text| [text.as_str(), "\0"]).collect()
-}
-
-/// Copies texts to the caller if there is room for all of them, and stores how many bytes they take.
-unsafe fn copy_all<const N: usize>(texts: [(String, *mut c_char, *mut usize); N]) -> Result<c_int> {
-    let mut fits = true;
-    for (text, _, len) in &texts {
-        // SAFETY: the caller's promise; `Out` refuses NULL and pointers that are not aligned.
-        unsafe {
-            let out = Out::new(*len, "length")?;
-            fits &= text.len() <= len.read();
-            out.set(text.len());
-        }
-    }
-    if !fits {
-        return Ok(-errno::ERANGE);
-    }
-    for (text, memory, _) in &texts {
-        // SAFETY: the caller's promise, and the length is what the caller said or less.
-        unsafe { Memory::new(*memory, text.len()) }.copy(text.as_bytes())?;
-    }
-    Ok(0)
 }
 
 api! {

@@ -7,14 +7,39 @@ use crate::rados::ioctx::{Done, Ioctx};
 use crate::rados::list::{Entries, Objects};
 use benthic_core::error::errno;
 use benthic_core::op::{ReadOp, ReadOutput};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
-use std::ffi::{CString, c_char};
-use std::ptr::null;
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 
 fn value(value: &Bytes) -> (*const c_char, usize) {
     (value.as_ptr().cast(), value.len())
+}
+
+/// Shows the name, the locator and the namespace of the next object, and their lengths.
+///
+/// # Safety
+/// The pointers are NULL or valid for writing.
+unsafe fn next_object(
+    list: Handle,
+    [entry, key, namespace]: [*mut *const c_char; 3],
+    lens: [*mut usize; 3],
+) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    let (entry, key, space, lens) = unsafe {
+        let lens = lens.map(|len| Place::new(len));
+        (Out::new(entry, "entry")?, Place::new(key), Place::new(namespace), lens)
+    };
+    let show = |namespace: &CString, name: &CString| {
+        entry.set(name.as_ptr());
+        key.set(null());
+        space.set(namespace.as_ptr());
+        for (len, text) in lens.iter().zip([name.as_bytes(), &[], namespace.as_bytes()]) {
+            len.set(text.len());
+        }
+    };
+    Ok(item::<Objects, _>(list)?.next(show)?.map_or(-errno::ENOENT, |()| 0))
 }
 
 api! {
@@ -27,14 +52,14 @@ api! {
     fn rados_nobjects_list_next(
         list: Handle, entry: *mut *const c_char, key: *mut *const c_char, namespace: *mut *const c_char,
     ) {
-        let entry = Out::new(entry, "entry")?;
-        let (key, space) = (Place::new(key), Place::new(namespace));
-        let show = |namespace: &CString, name: &CString| {
-            entry.set(name.as_ptr());
-            key.set(null());
-            space.set(namespace.as_ptr());
-        };
-        Ok(item::<Objects, _>(list)?.next(show)?.map_or(-errno::ENOENT, |()| 0))
+        next_object(list, [entry, key, namespace], [null_mut(); 3])
+    }
+
+    fn rados_nobjects_list_next2(
+        list: Handle, entry: *mut *const c_char, key: *mut *const c_char, namespace: *mut *const c_char,
+        entry_len: *mut usize, key_len: *mut usize, namespace_len: *mut usize,
+    ) {
+        next_object(list, [entry, key, namespace], [entry_len, key_len, namespace_len])
     }
 
     fn rados_getxattrs(io: Handle, object: *const c_char, list: *mut Handle) {

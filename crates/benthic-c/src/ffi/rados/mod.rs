@@ -16,11 +16,11 @@ mod pool;
 mod read_op;
 mod write_op;
 
-use crate::ffi::args::copy_to;
+use crate::ffi::args::{Out, copy_to};
 use crate::rados::code;
 use benthic_core::error::errno;
 use benthic_core::{Error, ErrorKind, Result};
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A handle of librados.
@@ -87,7 +87,7 @@ unsafe impl Send for Memory {}
 impl Memory {
     /// # Safety
     /// NULL, or valid for writing until the operation is complete.
-    unsafe fn new(data: *mut std::ffi::c_char, len_bytes: usize) -> Memory {
+    unsafe fn new(data: *mut c_char, len_bytes: usize) -> Memory {
         Memory { data: data.cast(), len_bytes }
     }
 
@@ -135,4 +135,35 @@ impl<T> Place<T> {
 
 fn unsupported(message: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
+}
+
+/// The texts, each with a NUL.
+fn with_nuls<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    texts.into_iter().flat_map(|text| [text.as_str(), "\0"]).collect()
+}
+
+/// Copies texts to the caller if there is room for all of them, and stores how many bytes they take.
+/// Returns `-ERANGE` if there is not.
+///
+/// # Safety
+/// Each pointer to a text is NULL or valid for writing as many bytes as its length says, which the
+/// caller stored.
+unsafe fn copy_all<const N: usize>(texts: [(String, *mut c_char, *mut usize); N]) -> Result<c_int> {
+    let mut fits = true;
+    for (text, _, len) in &texts {
+        // SAFETY: the caller's promise; `Out` refuses NULL and pointers that are not aligned.
+        unsafe {
+            let out = Out::new(*len, "length")?;
+            fits &= text.len() <= len.read();
+            out.set(text.len());
+        }
+    }
+    if !fits {
+        return Ok(-errno::ERANGE);
+    }
+    for (text, memory, _) in &texts {
+        // SAFETY: the caller's promise, and the length is what the caller said or less.
+        unsafe { Memory::new(*memory, text.len()) }.copy(text.as_bytes())?;
+    }
+    Ok(0)
 }

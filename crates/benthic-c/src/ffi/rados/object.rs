@@ -1,10 +1,10 @@
 //! Operations on one object, each in a form that waits and in one that does not.
 
-use super::{Handle, Memory, Place, api};
-use crate::ffi::args::{bytes, check_len, item, object_name, text};
+use super::{Handle, Memory, Place, api, copy_all, result, with_nuls};
+use crate::ffi::args::{Out, bytes, check_len, item, object_name, text};
 use crate::rados::completion::Completion;
 use crate::rados::ioctx::{Done, Ioctx, Work};
-use crate::rados::lock::{acquire, release};
+use crate::rados::lock::{acquire, find, release};
 use crate::rados::read::{compare, range};
 use benthic_classes::lock::client::LockRequest;
 use benthic_classes::lock::wire::Mode;
@@ -12,8 +12,9 @@ use benthic_core::error::errno;
 use benthic_core::op::{ReadOp, ReadOutput, WriteOp};
 use benthic_core::{ClassCall, Error, ErrorKind, Result, limits};
 use bytes::Bytes;
-use std::ffi::{c_char, c_long};
+use std::ffi::{c_char, c_int, c_long};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -148,12 +149,81 @@ unsafe fn lock(
     let io = item::<Ioctx, _>(io)?;
     let request = LockRequest {
         name: name.to_owned(),
-        owner: format!("client.{}", io.cluster.instance),
+        owner: owner(&io),
         cookie: cookie.to_owned(),
         mode,
         lease_ms: lease_ms.filter(|lease_ms| *lease_ms > 0),
     };
     io.work(object, false, |pool, object| acquire(pool, object, request, flags))
+}
+
+/// The name of the context's client in locks.
+fn owner(io: &Ioctx) -> String {
+    format!("client.{}", io.cluster.instance)
+}
+
+/// Releases the lock of an owner.
+unsafe fn unlock(
+    io: &Arc<Ioctx>,
+    object: *const c_char,
+    [name, cookie]: [*const c_char; 2],
+    owner: String,
+) -> Result<c_int> {
+    // SAFETY: the caller's promise.
+    let (object, name, cookie) =
+        unsafe { (object_name(object)?, lock_text(name)?.to_owned(), lock_text(cookie)?.to_owned()) };
+    let work = io.work(object, false, |pool, object| async move {
+        release(&*pool, &object, &name, &owner, &cookie).await
+    });
+    work?.wait()
+}
+
+/// Lists the holders of a lock: their names, cookies and addresses. Clients of a directory have no
+/// address, and locks no tag. Returns how many there are.
+///
+/// # Safety
+/// As in `librados.h`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rados_list_lockers(
+    io: Handle,
+    object: *const c_char,
+    name: *const c_char,
+    exclusive: *mut c_int,
+    tag: *mut c_char,
+    tag_len: *mut usize,
+    clients: *mut c_char,
+    clients_len: *mut usize,
+    cookies: *mut c_char,
+    cookies_len: *mut usize,
+    addresses: *mut c_char,
+    addresses_len: *mut usize,
+) -> isize {
+    let list = || {
+        // SAFETY: the caller's promise.
+        let (object, name, exclusive) =
+            unsafe { (object_name(object)?, lock_text(name)?.to_owned(), Out::new(exclusive, "exclusive")?) };
+        let (send, found) = channel();
+        let work = item::<Ioctx, _>(io)?.work(object, true, |pool, object| async move {
+            // The receiver waits for this operation.
+            let _ = send.send(find(&*pool, &object, &name).await?);
+            Ok(Done::new(0))
+        });
+        work?.wait()?;
+        let found = found.recv().ok().flatten();
+        exclusive.set(c_int::from(found.as_ref().is_some_and(|lock| lock.mode == Mode::Exclusive)));
+        let holders: Vec<_> = found.iter().flat_map(|lock| &lock.holders).collect();
+        let none = String::new();
+        let texts = [
+            (with_nuls([&none]), tag, tag_len),
+            (with_nuls(holders.iter().map(|holder| &holder.owner)), clients, clients_len),
+            (with_nuls(holders.iter().map(|holder| &holder.cookie)), cookies, cookies_len),
+            (with_nuls(holders.iter().map(|_| &none)), addresses, addresses_len),
+        ];
+        // SAFETY: the caller's promise.
+        let copied = unsafe { copy_all(texts)? };
+        Ok(if copied < 0 { copied } else { c_int::try_from(holders.len()).unwrap_or(-errno::ERANGE) })
+    };
+    result(list) as isize
 }
 
 unsafe fn lock_text<'a>(name: *const c_char) -> Result<&'a str> {
@@ -248,13 +318,20 @@ api! {
     }
 
     fn rados_unlock(io: Handle, object: *const c_char, name: *const c_char, cookie: *const c_char) {
-        let (object, name) = (object_name(object)?, lock_text(name)?.to_owned());
-        let (cookie, io) = (lock_text(cookie)?.to_owned(), item::<Ioctx, _>(io)?);
-        let owner = format!("client.{}", io.cluster.instance);
-        let work = io.work(object, false, |pool, object| async move {
-            release(&*pool, &object, &name, &owner, &cookie).await
-        });
-        work?.wait()
+        let io = item::<Ioctx, _>(io)?;
+        let owner = owner(&io);
+        unlock(&io, object, [name, cookie], owner)
+    }
+
+    fn rados_break_lock(
+        io: Handle, object: *const c_char, name: *const c_char, client: *const c_char, cookie: *const c_char,
+    ) {
+        let owner = lock_text(client)?;
+        if owner.strip_prefix("client.").and_then(|number| number.parse::<u64>().ok()).is_none() {
+            let error = Error::new(ErrorKind::InvalidArgument, "the client is not of the form client.NUMBER");
+            return Err(error.with("client", owner));
+        }
+        unlock(&item(io)?, object, [name, cookie], owner.to_owned())
     }
 
     fn rados_aio_write(
