@@ -200,6 +200,7 @@ fn the_console_of_a_directory_is_safe_and_usable() {
         look(&home, &mut browser, path);
     }
     arrays_and_buckets_are_shown(&home, &mut browser, &page);
+    a_file_is_uploaded(&home, &mut browser, &page("?pool=p&prefix=new/"));
 
     browser.open(&page(&format!("?pool=p&object={}", escaped(HOSTILE[1]))), LOADED);
     for button in ["Delete", "Delete"] {
@@ -210,6 +211,31 @@ fn the_console_of_a_directory_is_safe_and_usable() {
     assert!(error.contains("not_found") || error.contains("no such object"), "{error}");
     browser.evaluate("document.getElementById('sign-out').click()");
     browser.wait_until("document.getElementById('token')");
+}
+
+/// Uploads a file with a hostile name, and then another one to the same name, which is refused.
+fn a_file_is_uploaded(home: &Home, browser: &mut Browser, url: &str) {
+    browser.open(url, LOADED);
+    every_control_gets_the_focus(browser);
+    let choose = |text: &str| {
+        let name = json!(HOSTILE[0]);
+        format!(
+            "(() => {{ const files = new DataTransfer(), input = document.querySelector('input[type=file]'); \
+             files.items.add(new File(['{text}'], {name})); input.files = files.files; \
+             input.dispatchEvent(new Event('change')); }})()"
+        )
+    };
+    browser.evaluate(&choose("from a browser"));
+    click(browser, "Upload");
+    browser.wait_until("document.querySelector('div[role=status] a')");
+    let stored = browser.evaluate("document.querySelector('div[role=status] a').textContent");
+    let object = format!("p/new/{}", HOSTILE[0]);
+    assert_eq!(format!("p/{}", stored.as_str().unwrap()), object);
+    look(home, browser, "uploaded");
+    browser.evaluate(&choose("another one"));
+    click(browser, "Upload");
+    browser.wait_until("document.querySelector('.notice.bad').textContent.includes('already exists')");
+    assert_eq!(home.ok(&["cat", &object]), "from a browser");
 }
 
 /// Once their programs are there, the pages of arrays and of S3 work without a restart.
@@ -232,6 +258,11 @@ fn arrays_and_buckets_are_shown(home: &Home, browser: &mut Browser, page: &dyn F
     browser
         .wait_until(&format!("document.querySelector('table').textContent.includes({})", json!(HOSTILE[1])));
     look(home, browser, "array");
+    browser.open(&page(&format!("?pool=arrays&object={}", escaped("field/zarr.json"))), LOADED);
+    look(home, browser, "array-metadata");
+    let link = "[...document.querySelectorAll('a')].find((one) => one.textContent === 'Show the array')";
+    browser.evaluate(&format!("{link}.click()"));
+    browser.wait_until("document.querySelector('img.preview')?.naturalWidth > 0");
 
     home.ok(&["s3", "account", "create", "lab"]);
     home.ok(&["s3", "bucket", "create", "shown", "--view", "p", "--account", "lab"]);

@@ -7,6 +7,7 @@ use benthic_embedded::{EmbeddedStore, Options};
 use futures::executor::block_on;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -39,6 +40,8 @@ fn objects_are_listed_in_pages_and_shown() {
         (&about["engine"], &about["writable"], &about["version"]),
         (&json!("embedded"), &json!(false), &json!(1))
     );
+    let build = about["benthic"].as_str().unwrap();
+    assert_eq!(home.ok(&["--version"]).trim(), format!("benthic {build}"));
 
     let (mut names, mut after) = (Vec::new(), String::new());
     loop {
@@ -93,13 +96,65 @@ fn objects_are_listed_in_pages_and_shown() {
     assert_eq!(console.stop(), Some(130));
 }
 
+const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/console.md");
+
 /// Checks that the guide documents every field.
 fn documented(console: &Console, shown: &Value) {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/console.md");
-    let guide = fs::read_to_string(guide).unwrap();
+    let guide = fs::read_to_string(GUIDE).unwrap();
     for answer in [shown, &console.get("/api/console"), &console.get("/api/objects?pool=p")] {
         for key in keys(answer) {
             assert!(guide.contains(&format!("`{key}`")), "the guide lacks {key}");
+        }
+    }
+}
+
+#[test]
+fn the_guide_lists_every_endpoint() {
+    // The words of the source that are addresses.
+    let router = include_str!("../../src/commands/console/router.rs");
+    let paths = router.split('"').filter(|word| word.starts_with("/api/") || *word == "/status.json");
+    // Only the page itself signs in and out.
+    let is_public = |path: &&str| !["/api/", "/api/sign-in", "/api/sign-out"].contains(path);
+    let served: BTreeSet<&str> = paths.filter(is_public).collect();
+    let guide = fs::read_to_string(GUIDE).unwrap();
+    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `"));
+    let requests = rows.filter_map(|row| row.split(['`', ' ']).nth(1));
+    let is_endpoint = |path: &&str| path.starts_with('/') && *path != "/-/health";
+    let listed: BTreeSet<&str> = requests.filter(is_endpoint).collect();
+    assert!(served.len() > 15, "{served:?}");
+    assert_eq!(served, listed);
+}
+
+/// A browser loads nothing from elsewhere, and runs no script but those of the console.
+#[test]
+fn pages_have_a_strict_policy_and_load_nothing_from_elsewhere() {
+    let home = Home::with_pool();
+    let console = Console::start(&home, &[]);
+    let strangers = console.raw("GET /", &[("host", "localhost")], b"");
+    assert_eq!(strangers.status, 401);
+    let paths =
+        ["/", "/classes", "/tables", "/arrays", "/s3", "/common.js", "/page.css", "/api/pools", "/none"];
+    for (path, answer) in paths
+        .map(|path| (path, console.ask(&format!("GET {path}"), b"")))
+        .into_iter()
+        .chain([("the page to sign in", strangers)])
+    {
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "),
+            "{path}: {policy}"
+        );
+        for part in ["base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+        let body = String::from_utf8_lossy(&answer.body);
+        if body.starts_with("<!doctype html>") {
+            for foreign in ["//", "<style", " style=", " onclick=", "<script>"] {
+                assert!(!body.contains(foreign), "{path} has {foreign}");
+            }
         }
     }
 }

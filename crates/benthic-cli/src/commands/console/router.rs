@@ -8,7 +8,7 @@ use crate::commands::console::{arrays, buckets, classes, data, objects, pages, p
 use crate::commands::hosts::Hosts;
 use crate::commands::serving;
 use crate::commands::status::Page;
-use benthic_core::{ClassHost, Error, ErrorKind, Result};
+use benthic_core::{ClassHost, Error, ErrorKind, Result, build};
 use benthic_program::session::Session;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -191,7 +191,7 @@ impl Console<'_> {
         };
         Ok(json_reply(&json!({
             "version": 1,
-            "benthic": env!("CARGO_PKG_VERSION"),
+            "benthic": build(),
             "store": self.session.uri(),
             "engine": engine,
             "class_host": host,

@@ -5,6 +5,16 @@ import { rowsTable } from './rows.js';
 const identity = (one) => ({ pool: one.pool, namespace: one.namespace, object: one.object });
 const KINDS = { empty: 'no data', png: 'PNG image', jpeg: 'JPEG image', gif: 'GIF image', webp: 'WebP image', parquet: 'Parquet', text: 'text', binary: 'binary data' };
 
+// The address of the array whose metadata the object has.
+function arrayOf(one, text) {
+  const [, path, file] = /^(.+)\/(zarr\.json|\.zarray)$/.exec(one.object) || [];
+  if (!path) return null;
+  try {
+    if (file === 'zarr.json' && JSON.parse(text).node_type !== 'array') return null;
+  } catch { return null; }
+  return one.pool + (one.namespace ? ':' + one.namespace : '') + '/' + path;
+}
+
 function preview(one, programs) {
   const at = identity(one);
   if (one.kind === 'empty') return el('p', { class: 'soft' }, 'The object has no data.');
@@ -23,8 +33,9 @@ function preview(one, programs) {
   }
   return later(el('div', {}), async () => {
     const answer = await get('object/text', at);
-    const { text, hex } = bytesOf(answer, 'text');
-    return [answer.truncated ? el('p', { class: 'soft small' }, 'The first 64 KiB.') : null, box(text !== undefined ? text : dump(hex), 'Content')];
+    const { text, hex } = bytesOf(answer, 'text'), array = arrayOf(one, text);
+    return [answer.truncated ? el('p', { class: 'soft small' }, 'The first 64 KiB.') : null, box(text !== undefined ? text : dump(hex), 'Content'),
+      array ? el('div', { class: 'actions' }, el('a', { class: 'button', href: link('arrays', { pool: one.pool, array }) }, 'Show the array')) : null];
   });
 }
 

@@ -6,8 +6,9 @@ const pool = param('pool'), namespace = param('namespace'), prefix = param('pref
 
 async function pools() {
   const { pools: names } = await get('pools');
-  if (!names.length) return card(el('p', {}, 'The store has no pools. ', el('code', {}, 'benthic pool create NAME'), ' creates one.'));
-  return section('Pools', el('ul', { class: 'tiles' }, names.map((name) => el('li', {}, el('a', { href: link('', { pool: name }) }, name)))));
+  const build = el('p', { class: 'soft small' }, 'Benthic ' + (await about).benthic);
+  if (!names.length) return [card(el('p', {}, 'The store has no pools. ', el('code', {}, 'benthic pool create NAME'), ' creates one.')), build];
+  return [section('Pools', el('ul', { class: 'tiles' }, names.map((name) => el('li', {}, el('a', { href: link('', { pool: name }) }, name))))), build];
 }
 
 function path() {
