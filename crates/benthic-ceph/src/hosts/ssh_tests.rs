@@ -1,4 +1,4 @@
-use super::{Ssh, check_destination, remote_command};
+use super::{NO_SUDO, Ssh, check_destination, remote_command};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -65,4 +65,15 @@ fn the_remote_command_reads_its_program_and_no_more() {
         }
         assert_eq!(stdout, "0 'a' \"sh\"\n\0the rest\n", "{shell}");
     }
+}
+
+/// On a host without `id` the user does not count as root, so this test may run as root.
+#[test]
+fn a_host_without_sudo_has_its_own_status() {
+    let programs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/sh", programs.path().join("sh")).unwrap();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &remote_command(1)]).env("PATH", programs.path());
+    let ended = command.stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert_eq!(ended.code(), Some(NO_SUDO));
 }

@@ -83,10 +83,13 @@ pub async fn run(
     let ssh = Ssh { config: options.ssh_config, destinations: options.ssh.into_iter().collect() };
     let (ssh, library) = (Arc::new(ssh), Arc::new(library));
     let only = options.hosts.unwrap_or_default();
-    let plan = Plan::make(&rados, &only, options.undo, force, &ssh, &library, session).await?;
+    let plan = Plan::make(&rados, &only, options.undo, &ssh, &library, session).await?;
     session.out.result(text::plan(&plan), || plan.json())?;
     if only_plan {
         return Ok(());
+    }
+    if !force {
+        plan.check_releases()?;
     }
     let changed = plan.changed_hosts();
     if changed > 0 {

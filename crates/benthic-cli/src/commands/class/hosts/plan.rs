@@ -96,6 +96,8 @@ pub struct Plan {
     /// By host.
     pub steps: Vec<Step>,
     pub settings: Vec<MissingSetting>,
+    /// The OSDs whose releases of Ceph are unknown to this program, with their versions.
+    pub unknown_releases: Vec<(i32, String)>,
     /// The OSDs that calls reach.
     pub reachable: Vec<i32>,
     /// OSDs that have never run.
@@ -112,7 +114,6 @@ impl Plan {
         rados: &RadosStore,
         only: &[String],
         undo: bool,
-        force: bool,
         ssh: &Arc<Ssh>,
         library: &Arc<Library>,
         session: &Session,
@@ -122,8 +123,7 @@ impl Plan {
             inventory.keep(only)?;
             inventory.homeless.clear();
         }
-        // An OSD that ended because of a library must not keep the administrator from removing it.
-        refuse(&inventory, force || undo)?;
+        refuse(&inventory)?;
         let hosts = inventory
             .hosts
             .iter()
@@ -148,8 +148,31 @@ impl Plan {
         }
         let reachable = verify::reachable(rados).await?;
         let settings = if undo { Vec::new() } else { missing_settings(&inventory, &library.name) };
+        // An OSD that ended because of a library must not keep the administrator from removing it.
+        let unknown_releases = if undo { Vec::new() } else { unknown_releases(&inventory) };
         let (library, homeless) = (Arc::clone(library), inventory.homeless);
-        Ok(Plan { fsid: inventory.fsid, undo, library, steps, settings, reachable, homeless })
+        Ok(Plan {
+            fsid: inventory.fsid,
+            undo,
+            library,
+            steps,
+            settings,
+            unknown_releases,
+            reachable,
+            homeless,
+        })
+    }
+
+    /// Fails if OSDs are of an unknown release. The plan itself only reads, so it is made for any
+    /// release.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check_releases(&self) -> Result<()> {
+        match self.unknown_releases.first() {
+            Some((osd, version)) => releases::check(version).map_err(|error| error.with("osd", osd)),
+            None => Ok(()),
+        }
     }
 
     /// The number of hosts on which a directory changes.
@@ -205,6 +228,7 @@ impl Plan {
                 "command": missing.command,
             })
         };
+        let unknown = |(osd, version): &(i32, String)| json!({ "osd": osd, "ceph": version });
         let is_install = !self.undo;
         json!({ "plan": {
             "cluster": self.fsid,
@@ -214,6 +238,7 @@ impl Plan {
             "undo": self.undo,
             "directories": self.steps.iter().map(step).collect::<Vec<_>>(),
             "settings": self.settings.iter().map(setting).collect::<Vec<_>>(),
+            "unknown_releases": self.unknown_releases.iter().map(unknown).collect::<Vec<_>>(),
             "restart_osds": self.restarts(),
             "osds_never_up": self.homeless,
         }})
@@ -221,7 +246,7 @@ impl Plan {
 }
 
 /// Refuses clusters for which no installation over ssh is right. Every such check belongs here.
-fn refuse(inventory: &Inventory, any_release: bool) -> Result<()> {
+fn refuse(inventory: &Inventory) -> Result<()> {
     let osds = inventory.hosts.iter().flat_map(|host| &host.osds);
     let in_containers: Vec<i32> = osds.filter(|osd| osd.in_container).map(|osd| osd.id).collect();
     if !in_containers.is_empty() {
@@ -236,11 +261,13 @@ fn refuse(inventory: &Inventory, any_release: bool) -> Result<()> {
     if inventory.hosts.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "the cluster has no OSD that has ever run"));
     }
-    let osds = inventory.hosts.iter().flat_map(|host| &host.osds);
-    for osd in osds.filter(|osd| !any_release && !osd.version.is_empty()) {
-        releases::check(&osd.version).map_err(|error| error.with("osd", osd.id))?;
-    }
     Ok(())
+}
+
+fn unknown_releases(inventory: &Inventory) -> Vec<(i32, String)> {
+    let osds = inventory.hosts.iter().flat_map(|host| &host.osds);
+    let unknown = osds.filter(|osd| !osd.version.is_empty() && releases::check(&osd.version).is_err());
+    unknown.map(|osd| (osd.id, osd.version.clone())).collect()
 }
 
 /// Inspects the directories of a host.

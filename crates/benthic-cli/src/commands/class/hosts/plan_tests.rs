@@ -1,8 +1,9 @@
-use super::{Action, Plan, Step, install_action, missing_settings, refuse, undo_action};
+use super::{Action, Plan, Step, install_action, missing_settings, refuse, undo_action, unknown_releases};
 use crate::commands::class::hosts::text;
 use benthic_ceph::hosts::directory::{Directory, Library, Loaded, Record};
 use benthic_ceph::hosts::inventory::{ClassSettings, Host, HostOsd, Inventory, Setting};
 use benthic_core::{ErrorKind, Reason};
+use serde_json::json;
 use std::sync::Arc;
 
 fn setting(value: &str, source: &str) -> Setting {
@@ -35,6 +36,19 @@ fn library() -> Library {
 
 fn directory() -> Directory {
     Directory { arch: "x86_64".to_owned(), is_writable: true, free_bytes: 1 << 30, ..Directory::default() }
+}
+
+fn plan(steps: Vec<Step>) -> Plan {
+    Plan {
+        fsid: "f".to_owned(),
+        undo: false,
+        library: Arc::new(library()),
+        steps,
+        settings: Vec::new(),
+        unknown_releases: Vec::new(),
+        reachable: Vec::new(),
+        homeless: Vec::new(),
+    }
 }
 
 #[test]
@@ -87,23 +101,29 @@ fn settings_are_changed_where_they_are_set() {
 fn osds_in_containers_are_refused() {
     let mut contained = osd(1, setting("*", "mon"));
     contained.in_container = true;
-    let error = refuse(&inventory(vec![osd(0, setting("*", "mon")), contained]), false).unwrap_err();
+    let error = refuse(&inventory(vec![osd(0, setting("*", "mon")), contained])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.context().collect::<Vec<_>>(), [("osds", "osd.1")]);
-    assert!(refuse(&inventory(vec![osd(0, setting("*", "mon"))]), false).is_ok());
+    assert!(refuse(&inventory(vec![osd(0, setting("*", "mon"))])).is_ok());
     let none = Inventory { fsid: String::new(), hosts: Vec::new(), homeless: vec![0] };
-    assert_eq!(refuse(&none, false).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(refuse(&none).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
-fn osds_of_an_unknown_release_are_refused() {
+fn a_plan_for_an_unknown_release_is_made_and_refused() {
     let mut newer = osd(1, setting("*", "mon"));
     newer.version = "99.1.0".to_owned();
     let inventory = inventory(vec![osd(0, setting("*", "mon")), newer]);
-    let error = refuse(&inventory, false).unwrap_err();
+    assert!(refuse(&inventory).is_ok());
+    let plan = Plan { unknown_releases: unknown_releases(&inventory), ..plan(Vec::new()) };
+    assert_eq!(plan.json()["plan"]["unknown_releases"], json!([{ "osd": 1, "ceph": "99.1.0" }]));
+    let shown = text::plan(&plan);
+    assert!(shown.contains("needs --force for osd.1 (99.1.0)"), "{shown}");
+    let error = plan.check_releases().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("--force") && error.to_string().contains("osd=1"), "{error}");
-    assert!(refuse(&inventory, true).is_ok());
+    let known = self::plan(Vec::new());
+    assert!(known.check_releases().is_ok() && !text::plan(&known).contains("--force"));
 }
 
 #[test]
@@ -122,12 +142,10 @@ fn a_plan_names_the_osds_to_restart_and_shows_no_control_characters() {
         step("a", Action::Keep, 1, false),
         step("\u{1b}[2J", Action::Keep, 2, true),
     ];
-    let library = Arc::new(library());
-    let (settings, reachable, homeless) = (Vec::new(), Vec::new(), vec![7]);
-    let plan = Plan { fsid: "f".to_owned(), undo: false, library, steps, settings, reachable, homeless };
+    let plan = Plan { homeless: vec![7], ..plan(steps) };
     assert_eq!((plan.restarts(), plan.changed_hosts()), (vec![0, 2], 1));
     let shown = text::plan(&plan);
     assert!(!shown.contains('\u{1b}') && shown.contains("restart: osd.0, osd.2 "), "{shown}");
     assert!(shown.contains("never up: osd.7"), "{shown}");
-    assert_eq!(plan.json()["plan"]["directories"][2]["older_loaded_by"], serde_json::json!([2]));
+    assert_eq!(plan.json()["plan"]["directories"][2]["older_loaded_by"], json!([2]));
 }

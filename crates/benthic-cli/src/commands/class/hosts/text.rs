@@ -3,6 +3,7 @@
 use super::plan::{Action, Plan, Step};
 use benthic_ceph::hosts::inventory::LOAD_LIST;
 use benthic_ceph::hosts::verify::OsdState;
+use benthic_ceph::releases;
 use benthic_program::units;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -64,6 +65,16 @@ pub fn plan(plan: &Plan) -> String {
             "setting {}: these OSDs do not {cannot}: {}; {how}, and restart them",
             missing.setting,
             osds(&missing.osds)
+        ));
+    }
+    if !plan.unknown_releases.is_empty() {
+        let unknown = plan.unknown_releases.iter();
+        let each: Vec<String> =
+            unknown.map(|(osd, version)| format!("osd.{osd} ({})", units::one_line(version))).collect();
+        line(format!(
+            "release: this program was tested with Ceph {}, so an installation needs --force for {}",
+            releases::tested(),
+            each.join(", ")
         ));
     }
     let restarts = plan.restarts();
