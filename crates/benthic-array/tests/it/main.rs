@@ -14,8 +14,8 @@ use benthic_array::{
 };
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{
-    ClassCall, ClassRegistry, Error, ErrorKind, ListPage, ListRequest, ObjectId, Pool, ReadOp, ReadReply,
-    Result, Store, WriteOp, WriteReply,
+    ClassCall, ClassRegistry, Error, ErrorKind, ListPage, ListRequest, ListToken, ObjectId, Pool, ReadOp,
+    ReadReply, Result, Store, WriteOp, WriteReply,
 };
 use benthic_embedded::MemStore;
 use bytes::Bytes;
@@ -252,6 +252,70 @@ async fn arrays_and_groups_are_listed() {
     let listed = benthic_array::list(&place(&pool, "")).await.unwrap();
     let found: Vec<_> = listed.iter().map(|entry| (&entry.path[..], entry.node.is_ok())).collect();
     assert_eq!(found, [("a", true), ("a/b", true), ("a/bad", false), ("a/old", true)]);
+}
+
+/// A pool that counts the names that it lists.
+struct Counting {
+    pool: Arc<dyn Pool>,
+    names: AtomicU64,
+    is_ordered: bool,
+}
+
+#[async_trait]
+impl Pool for Counting {
+    fn name(&self) -> &str {
+        self.pool.name()
+    }
+
+    async fn read(&self, object: &ObjectId, op: ReadOp) -> Result<ReadReply> {
+        self.pool.read(object, op).await
+    }
+
+    async fn write(&self, object: &ObjectId, op: WriteOp) -> Result<WriteReply> {
+        self.pool.write(object, op).await
+    }
+
+    async fn exec(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        self.pool.exec(object, call).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        let page = self.pool.list(request).await?;
+        self.names.fetch_add(page.objects.len() as u64, Ordering::Relaxed);
+        Ok(page)
+    }
+
+    fn token_after(&self, object: &ObjectId) -> Option<ListToken> {
+        self.pool.token_after(object).filter(|_| self.is_ordered)
+    }
+}
+
+#[tokio::test]
+async fn a_listing_skips_the_chunks_of_arrays() {
+    let inner = pool().await;
+    floats(&inner, "a/large", 1, &[1.0; 3_000]).await;
+    for path in ["a/large-too", "a/next", "z"] {
+        floats(&inner, path, 2, &[1.0]).await;
+    }
+    // Nothing below an array is a node.
+    let group = r#"{"zarr_format": 3, "node_type": "group"}"#;
+    inner.write_full(&object("a/large/c/1/zarr.json"), group).await.unwrap();
+    for number in 0..300 {
+        inner.write_full(&object(&format!("logs/{number}")), "").await.unwrap();
+    }
+    for is_ordered in [true, false] {
+        let counting = Arc::new(Counting { pool: Arc::clone(&inner), names: 0.into(), is_ordered });
+        let pool = Arc::clone(&counting) as Arc<dyn Pool>;
+        for (path, expected) in
+            [("", &["a/large", "a/large-too", "a/next", "z"][..]), ("a/large", &["a/large"][..])]
+        {
+            let listed = benthic_array::list(&place(&pool, path)).await.unwrap();
+            let found: Vec<_> = listed.iter().map(|entry| &entry.path[..]).collect();
+            assert_eq!(found, expected);
+            let names = counting.names.swap(0, Ordering::Relaxed);
+            assert_eq!(names < 1_000, is_ordered, "{names} names of {path:?}");
+        }
+    }
 }
 
 /// A pool that is far away, or that changes an object after each of its first reads.
