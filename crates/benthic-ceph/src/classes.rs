@@ -6,7 +6,9 @@ use crate::local::tools;
 use benthic_class_names::is_library_name;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -201,30 +203,45 @@ impl Settings {
     /// # Errors
     /// `Unavailable` if there is no `ceph` program, no monitor answers, or no OSD is up.
     pub fn read(conf: Option<&Path>, id: Option<&str>) -> Result<Settings> {
-        let ask = |words: &[&str]| {
-            let mut command = match conf {
-                Some(conf) => tools::command("ceph", conf),
-                // Keep CEPH_CONF and CEPH_ARGS from the environment, as librados does.
-                None => tools::with_environment("ceph"),
-            };
-            if let Some(id) = id {
-                let full = if id.contains('.') { id.to_owned() } else { format!("client.{id}") };
-                command.args(["-n", &full]);
-            }
-            command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
-            tools::run(&mut command, QUESTION_LIMIT)
-        };
-        let unparsable = |error| {
-            Error::new(ErrorKind::Unavailable, "cannot parse the answer of `ceph`").with_source(error)
-        };
-        let map: OsdMap = serde_json::from_str(&ask(&["osd", "dump"])?).map_err(unparsable)?;
+        let map: OsdMap = ask(conf, id, &["osd", "dump"])?;
         let up =
             map.osds.iter().find(|osd| osd.is_up()).ok_or_else(|| {
                 Error::new(ErrorKind::Unavailable, "no OSD is up; `ceph osd tree` shows them")
             })?;
-        let shown = ask(&["tell", &format!("osd.{}", up.id), "config", "show"])?;
-        serde_json::from_str(&shown).map_err(unparsable)
+        ask(conf, id, &["tell", &format!("osd.{}", up.id), "config", "show"])
     }
+}
+
+/// The versions of Ceph that the OSDs of a cluster run, such as `ceph version 18.2.7 (…) reef
+/// (stable)`.
+///
+/// # Errors
+/// As [`Settings::read`].
+pub fn osd_versions(conf: Option<&Path>, id: Option<&str>) -> Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Versions {
+        #[serde(default)]
+        osd: BTreeMap<String, u64>,
+    }
+    let versions: Versions = ask(conf, id, &["versions"])?;
+    Ok(versions.osd.into_keys().collect())
+}
+
+/// Asks a cluster with the `ceph` program.
+fn ask<T: DeserializeOwned>(conf: Option<&Path>, id: Option<&str>, words: &[&str]) -> Result<T> {
+    let mut command = match conf {
+        Some(conf) => tools::command("ceph", conf),
+        // Keep CEPH_CONF and CEPH_ARGS from the environment, as librados does.
+        None => tools::with_environment("ceph"),
+    };
+    if let Some(id) = id {
+        let full = if id.contains('.') { id.to_owned() } else { format!("client.{id}") };
+        command.args(["-n", &full]);
+    }
+    command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
+    serde_json::from_str(&tools::run(&mut command, QUESTION_LIMIT)?).map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "cannot parse the answer of `ceph`").with_source(error)
+    })
 }
 
 #[cfg(test)]

@@ -217,6 +217,30 @@ fn print_without_a_cluster_shows_the_default_settings() {
 }
 
 #[test]
+fn print_warns_about_an_unknown_release() {
+    let home = Home::bare();
+    home.file("libcls_mine_1.so", LIBRARY);
+    for (version, is_known) in [("99.1.0", false), ("18.2.7", true)] {
+        let answers = format!(
+            "#!/bin/sh\ncase \"$*\" in\n\
+             *' osd dump') echo '{{\"pools\":[],\"osds\":[{{\"osd\":0,\"up\":1,\"in\":1}}]}}' ;;\n\
+             *' config show') echo '{{\"osd_class_dir\":\"/c\",\"osd_class_load_list\":\"lock\",\
+             \"osd_class_default_list\":\"lock\"}}' ;;\n\
+             *' versions') echo '{{\"osd\":{{\"ceph version {version} (1) name (stable)\":3}}}}' ;;\n\
+             esac\n"
+        );
+        let program = home.file("bin/ceph", answers);
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", home.path("bin").display(), std::env::var("PATH").unwrap());
+        let args = ["--store", "ceph:", "class", "install", "--print", "libcls_mine_1.so"];
+        let run = home.command(&args).env("PATH", path).output().unwrap();
+        let warnings = String::from_utf8_lossy(&run.stderr);
+        assert!(printed(&run, &args).contains("'lock mine_1 mine_2'"), "{warnings}");
+        assert_eq!(warnings.contains(version), !is_known, "{warnings}");
+    }
+}
+
+#[test]
 fn the_embedded_engine_reports_that_it_loads_no_libraries() {
     let home = Home::with_pool();
     home.pipe(&["put", "p/o", "-"], b"data");

@@ -175,15 +175,18 @@ pub fn next_version(name: &str) -> String {
 async fn print(library: &Path, name: &str, cluster: Option<PathBuf>, session: &Session) -> Outcome {
     let file = library.to_owned();
     blocking(move || classes::read_library(&file).map(drop)).await?;
-    let settings = match cluster_settings(cluster, session).await {
-        Ok(settings) => settings,
+    let (settings, versions) = match cluster_settings(cluster, session).await {
+        Ok(found) => found,
         Err(error) => {
             session.out.warning(format_args!(
                 "cannot read the settings of the cluster, so the defaults of Debian and Ceph are shown: {error}"
             ));
-            Settings::debian_default()
+            (Settings::debian_default(), Vec::new())
         }
     };
+    for error in versions.iter().filter_map(|version| releases::check(version).err()) {
+        session.out.warning(error);
+    }
     let next = next_version(name);
     let commands: Vec<String> =
         [("osd_class_load_list", &settings.load_list), ("osd_class_default_list", &settings.default_list)]
@@ -235,8 +238,9 @@ fn instructions(library: &Path, name: &str, class_dir: &Path, commands: &[String
     )
 }
 
-/// The settings of the cluster that `--cluster` or the store's URI names.
-async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result<Settings> {
+/// The settings of the cluster that `--cluster` or the store's URI names, and the versions of its
+/// OSDs.
+async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result<(Settings, Vec<String>)> {
     let (conf, id) = match cluster {
         Some(dir) => (Some(blocking(move || Ok(Cluster::open(&dir)?.conf())).await?), None),
         None => match session.uri().parse() {
@@ -247,7 +251,11 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
             }
         },
     };
-    blocking(move || Settings::read(conf.as_deref(), id.as_deref())).await
+    blocking(move || {
+        let (conf, id) = (conf.as_deref(), id.as_deref());
+        Ok((Settings::read(conf, id)?, classes::osd_versions(conf, id)?))
+    })
+    .await
 }
 
 /// Appends library names to a list; `None` if the list already allows the first.
