@@ -286,6 +286,7 @@ fn a_library_is_installed_on_all_hosts_and_undone() {
     assert_eq!(directories[1]["osds"], json!([0]));
     assert!(directories[1]["ceph"][0].as_str().unwrap().contains('.'), "{plan}");
     assert_eq!((&plan["settings"], &plan["library"]), (&json!([]), &json!(NAME)), "{plan}");
+    assert_eq!(plan["unknown_releases"], json!([]));
     let unconfirmed = cluster.errors(&a, &["--hosts"]);
     assert!(unconfirmed[0]["message"].as_str().unwrap().ends_with("add --yes benthic_1 to confirm"));
     assert_eq!(cluster.errors(&a, &["--hosts", "--yes", "other_1"])[0]["kind"], "usage");
@@ -421,6 +422,13 @@ fn hosts_that_cannot_be_used_are_refused(cluster: &Hosts<'_>, a: &str) {
         unknown.to_str().unwrap(),
     ]);
     assert!(String::from_utf8_lossy(&run.stderr).contains("Host key verification failed"), "{run:?}");
+
+    // This machine has no ssh.
+    let print = [&["--json"], &cluster.args(a, &["--hosts=um", "--print"])[..]].concat();
+    let without_ssh = home.command(&print).env("PATH", "/nonexistent").output().unwrap();
+    let error = errors_of(&without_ssh).remove(0);
+    assert_eq!((&error["kind"], &error["subject"]), (&json!("unavailable"), &json!("um")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("openssh-client"), "{error}");
 
     // A user other than root needs sudo, without a password.
     let plain = of_um(&["--ssh", "um=plain@um"]);
