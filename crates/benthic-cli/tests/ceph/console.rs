@@ -251,8 +251,12 @@ fn arrays_and_buckets_are_shown(home: &Home, browser: &mut Browser, page: &dyn F
     home.file("field/c/0/0", (0..24_u8).flat_map(|value| f32::from(value).to_le_bytes()).collect::<Vec<_>>());
     home.ok(&["pool", "create", "arrays"]);
     home.ok(&["array", "create", "arrays/field", "--from", "field"]);
+    // A damaged array hides no other one.
+    assert!(home.pipe(&["put", "arrays/damaged/zarr.json", "-"], b"{").status.success());
     install(home, "benthic-array");
     browser.open(&page("arrays?pool=arrays"), LOADED);
+    browser.wait_until("document.querySelector('table').textContent.includes('malformed')");
+    look(home, browser, "arrays-list");
     browser.evaluate("document.querySelector('table a').click()");
     browser.wait_until("document.querySelector('img.preview')?.naturalWidth > 0");
     browser

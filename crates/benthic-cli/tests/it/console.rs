@@ -495,6 +495,21 @@ fn programs_get_their_arguments_without_a_shell() {
 }
 
 #[test]
+fn a_damaged_table_hides_no_other_table() {
+    let home = Home::with_pool();
+    let script = "echo '{\"table\":\"a\",\"state\":\"damaged\",\"kind\":\"corrupt\",\"message\":\"the head is cut off\"}'
+    case \"$*\" in
+        *lost) echo '{\"error\":{\"kind\":\"unavailable\",\"message\":\"no monitor answers\"}}' >&2; exit 10;;
+        *) echo '{\"table\":\"b\",\"state\":\"live\"}'
+           echo '{\"error\":{\"kind\":\"corrupt\",\"message\":\"the head is cut off\"}}' >&2; exit 12;;
+    esac";
+    let console = with_tables(&home, script, &[]);
+    let tables = console.get("/api/tables?pool=p")["tables"].clone();
+    assert_eq!((&tables[0]["state"], &tables[1]["state"]), (&json!("damaged"), &json!("live")));
+    assert_eq!(console.refused(503, "GET /api/tables?pool=lost", b""), "unavailable");
+}
+
+#[test]
 fn programs_end_with_their_client_and_at_their_limits() {
     let home = Home::with_pool();
     let script = "case \"$*\" in

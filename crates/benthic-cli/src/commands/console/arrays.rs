@@ -22,7 +22,7 @@ pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
     let pool = query.needed("pool")?;
     check_pool_name(pool)?;
     let args = ["array", "ls", "--", pool].map(OsString::from).into();
-    let printed = console.children.run(&other::ARRAY, args, ARRAYS_MAX).await?;
+    let printed = console.children.list(&other::ARRAY, args, ARRAYS_MAX).await?;
     Ok(json_reply(&json!({ "arrays": printed.values::<Value>()?, "truncated": printed.is_cut })))
 }
 

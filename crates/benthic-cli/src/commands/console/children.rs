@@ -99,6 +99,30 @@ impl Children {
         lines_max: usize,
         secret: &str,
     ) -> Result<Printed> {
+        let (printed, failure) = self.run_to_end(program, args, lines_max, secret).await?;
+        failure.map_or(Ok(printed), Err)
+    }
+
+    /// Runs a program that lists entries. It fails if an entry is damaged; the entry has the error,
+    /// too, so the list is returned.
+    ///
+    /// # Errors
+    /// As [`Children::run`].
+    pub async fn list(&self, program: &Program, args: Vec<OsString>, lines_max: usize) -> Result<Printed> {
+        let (printed, failure) = self.run_to_end(program, args, lines_max, "").await?;
+        let Some(error) = failure else { return Ok(printed) };
+        let is_of_entry = |entry: &Value| entry["kind"] == error.kind().row().name;
+        if printed.values::<Value>()?.iter().any(is_of_entry) { Ok(printed) } else { Err(error) }
+    }
+
+    /// Runs a program to its end. Returns what it printed, and its error.
+    async fn run_to_end(
+        &self,
+        program: &Program,
+        args: Vec<OsString>,
+        lines_max: usize,
+        secret: &str,
+    ) -> Result<(Printed, Option<Error>)> {
         if matches!(self.store.parse(), Ok(StoreUri::Mem)) {
             let message =
                 "other programs cannot read a store in the memory of this one; use a directory or a cluster";
@@ -186,7 +210,7 @@ async fn read_all(
     stdout: impl Read + Send + 'static,
     stderr: impl Read + Send + 'static,
     lines_max: usize,
-) -> Result<Printed> {
+) -> Result<(Printed, Option<Error>)> {
     let lines = blocking(move || read_lines(stdout, lines_max));
     let errors = blocking(move || {
         let mut text = Vec::new();
@@ -204,16 +228,17 @@ async fn read_all(
     };
     let (lines, errors) = futures::try_join!(lines, errors)?;
     if lines.is_cut {
-        return Ok(lines);
+        return Ok((lines, None));
     }
     let status = running.ended().await?;
     // A check that found something prints its findings and fails.
     if status.success() || !lines.lines.is_empty() && last_error(&errors).is_none() {
-        return Ok(lines);
+        return Ok((lines, None));
     }
-    Err(last_error(&errors).unwrap_or_else(|| {
+    let failure = last_error(&errors).unwrap_or_else(|| {
         Error::new(ErrorKind::Internal, "the program failed without an error").with("stderr", errors.trim())
-    }))
+    });
+    Ok((lines, Some(failure)))
 }
 
 fn read_lines(stdout: impl Read, lines_max: usize) -> Result<Printed> {

@@ -151,7 +151,7 @@ pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
         check_pool_name(query.text("pool"))?;
         args.extend(["--".into(), query.text("pool").into()]);
     }
-    let printed = console.children.run(&other::SQL, args, TABLES_MAX).await?;
+    let printed = console.children.list(&other::SQL, args, TABLES_MAX).await?;
     Ok(json_reply(&json!({ "tables": printed.values::<Value>()?, "truncated": printed.is_cut })))
 }
 
