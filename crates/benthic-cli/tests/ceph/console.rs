@@ -160,6 +160,8 @@ fn the_console_of_a_directory_is_safe_and_usable() {
         browser.evaluate("[...document.querySelectorAll('a.folder')].map((one) => one.textContent)");
     assert_eq!(folders, json!(FOLDERS));
     look(&home, &mut browser, "folders");
+    browser.open(&page("?pool=p&folders=1&prefix=lo"), LOADED);
+    assert_eq!(browser.evaluate("document.querySelector('a.folder').textContent"), FOLDERS[1]);
     for (index, name) in
         HOSTILE.into_iter().chain(["picture", "rows.parquet", "broken.parquet", "binary"]).enumerate()
     {
@@ -251,12 +253,23 @@ fn arrays_and_buckets_are_shown(home: &Home, browser: &mut Browser, page: &dyn F
     home.file("field/c/0/0", (0..24_u8).flat_map(|value| f32::from(value).to_le_bytes()).collect::<Vec<_>>());
     home.ok(&["pool", "create", "arrays"]);
     home.ok(&["array", "create", "arrays/field", "--from", "field"]);
-    // A damaged array hides no other one.
-    assert!(home.pipe(&["put", "arrays/damaged/zarr.json", "-"], b"{").status.success());
+    // A damaged array hides no other one, and an array with one dimension has no picture.
+    let mut line = zarr.clone();
+    line["shape"] = json!([6]);
+    line["chunk_grid"]["configuration"]["chunk_shape"] = json!([6]);
+    line["dimension_names"] = json!(["x"]);
+    for (name, metadata) in [("damaged", "{".to_owned()), ("line", line.to_string())] {
+        let object = format!("arrays/{name}/zarr.json");
+        assert!(home.pipe(&["put", &object, "-"], metadata.as_bytes()).status.success());
+    }
     install(home, "benthic-array");
     browser.open(&page("arrays?pool=arrays"), LOADED);
     browser.wait_until("document.querySelector('table').textContent.includes('malformed')");
     look(home, browser, "arrays-list");
+    browser.open(&page("arrays?pool=arrays&array=arrays/line"), LOADED);
+    browser.wait_until("document.querySelector('main').textContent.includes('needs two dimensions')");
+    look(home, browser, "array-line");
+    browser.open(&page("arrays?pool=arrays"), LOADED);
     browser.evaluate("document.querySelector('table a').click()");
     browser.wait_until("document.querySelector('img.preview')?.naturalWidth > 0");
     browser

@@ -5,6 +5,7 @@ const pool = param('pool'), name = param('array');
 const shape = (one) => '(' + (one.shape || []).map((size, index) => ((one.dimensions && one.dimensions[index] ? one.dimensions[index] + '=' : '') + size)).join(', ') + ')';
 
 function picture(one) {
+  if (one.shape.length < 2) return el('p', { class: 'soft' }, 'A picture needs two dimensions. ', el('code', {}, 'benthic array read'), ' prints the values.');
   const start = param('select') || one.shape.slice(0, -2).map((_, index) => ((one.dimensions && one.dimensions[index]) || index) + '=0').join(',');
   const select = field('Part of the array', 'input', { type: 'text', value: start, spellcheck: 'false', placeholder: 'time=0' });
   const out = el('div', {});
@@ -15,7 +16,7 @@ function picture(one) {
     });
     out.replaceChildren(image);
   };
-  if (one.shape.length >= 2) draw();
+  draw();
   return [form(draw, el('div', { class: 'fields' }, select.node, el('button', { type: 'submit' }, 'Draw'))), out,
     el('p', { class: 'soft small' }, 'Each pixel is the mean of a block of values, computed beside the chunks.')];
 }

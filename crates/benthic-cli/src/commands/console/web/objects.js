@@ -77,9 +77,10 @@ async function objects() {
   const isAll = Boolean(param('all_namespaces'));
   const at = { pool, namespace, all_namespaces: isAll, prefix, delimiter: param('folders') ? '/' : '', after: param('after') };
   const page = await get('objects', at);
-  const folders = page.prefixes.map((name) => [
-    el('a', { class: 'folder', href: link('', { pool, namespace, prefix: name, folders: true }) }, name.slice(prefix.length) || name), '', '']);
-  const named = (one) => (param('folders') ? one.object.slice(prefix.length) || one.object : one.object);
+  // The prefix may end within the name of a folder.
+  const inFolder = (name) => name.slice(prefix.lastIndexOf('/') + 1) || name;
+  const folders = page.prefixes.map((name) => [el('a', { class: 'folder', href: link('', { pool, namespace, prefix: name, folders: true }) }, inFolder(name)), '', '']);
+  const named = (one) => (param('folders') ? inFolder(one.object) : one.object);
   const rows = page.objects.map((one) => [
     el('span', {}, isAll && one.namespace ? el('span', { class: 'soft' }, one.namespace + ' / ') : null, objectLink(pool, one, named(one))),
     one.error ? el('span', { class: 'bad state' }, one.error) : sizes(one.size_bytes), one.error ? '' : el('span', { class: 'kept' }, date(one.modified_unix_ns))]);
