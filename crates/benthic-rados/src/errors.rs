@@ -45,7 +45,9 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
         (ErrorKind::LimitExceeded, _) => "the object or the operation would be too large",
         (ErrorKind::Corrupt, _) => "the OSD cannot read the object; `ceph health detail` shows the damage",
         (ErrorKind::Unavailable, errno::ESHUTDOWN) => "the cluster has blocked this client; connect again",
-        (ErrorKind::Unavailable, _) => "no OSD answered in time; `ceph health detail` shows which are down",
+        (ErrorKind::Unavailable, _) => {
+            "no OSD answered in time; `benthic health` shows which are down, or whether they refuse this client"
+        }
         (ErrorKind::OutcomeUnknown, _) => {
             "no OSD answered in time, and the change may have happened; read the object before you repeat the change"
         }

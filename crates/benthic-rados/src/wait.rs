@@ -171,7 +171,8 @@ fn describe(
         (Some(left), _) => format!("if it is dead, it is marked down in about {} s", left.as_secs().max(1)),
         (None, _) if waited < grace + GRACE_SLACK => "if it is dead, it is marked down soon".to_owned(),
         (None, _) => {
-            "the monitors have not marked it down; `benthic health` shows whether it answers".to_owned()
+            "the monitors have not marked it down; `benthic health` shows whether it answers or refuses this client"
+                .to_owned()
         }
     };
     Wait { whom, details: format!("{role} of {object}; {outlook}") }

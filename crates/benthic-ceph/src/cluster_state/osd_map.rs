@@ -127,12 +127,28 @@ pub struct Osd {
     /// The epoch in which the OSD last came up. It changes when the OSD restarts.
     #[serde(default)]
     pub up_from: u64,
-    /// The last address for clients, such as `10.0.0.1:6801/1234`.
+    /// The last addresses for clients. librados connects to the first, which is that of msgr2.
+    #[serde(default)]
+    public_addrs: Addresses,
+    /// The last address for clients that do not use msgr2, such as `10.0.0.1:6801/1234`.
     #[serde(default)]
     public_addr: String,
     /// Flags such as `exists` and `noout`.
     #[serde(default)]
     pub state: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Addresses {
+    #[serde(default)]
+    addrvec: Vec<Address>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Address {
+    /// Such as `10.0.0.1:6800`.
+    #[serde(default)]
+    addr: String,
 }
 
 impl Osd {
@@ -142,8 +158,8 @@ impl Osd {
 
     /// The last address for clients; `None` if the OSD has never been up.
     pub fn address(&self) -> Option<SocketAddr> {
-        let (address, _) = self.public_addr.rsplit_once('/')?;
-        address.parse().ok()
+        let first = self.public_addrs.addrvec.first().and_then(|first| first.addr.parse().ok());
+        first.or_else(|| self.public_addr.rsplit_once('/')?.0.parse().ok())
     }
 
     /// Whether the OSD is in: CRUSH places data on it.

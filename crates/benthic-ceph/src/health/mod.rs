@@ -16,6 +16,7 @@ pub mod judge;
 pub mod limits;
 pub mod metrics;
 pub mod overview;
+pub mod refusal;
 pub mod report;
 pub mod snapshot;
 mod timestamp;

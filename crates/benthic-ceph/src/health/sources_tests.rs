@@ -4,7 +4,7 @@
 use super::judge::judge;
 use super::metrics;
 use super::report::{Finding, Severity, Source, Verdict};
-use super::snapshot::{OsdAnswers, Probe, ProbeError, SilentOsd, Snapshot};
+use super::snapshot::{Missing, OsdAnswers, Probe, ProbeError, SilentOsd, Snapshot};
 use super::tests::{exported, finds, found, recorded};
 use crate::cluster_state::PgMapDigest;
 use serde_json::json;
@@ -118,6 +118,23 @@ fn an_osd_whose_placement_group_is_inactive_is_not_called_dead() {
     assert!(found(&report, "BenthicOSDNoAnswer").is_none());
     finds(&report, "CephPGsInactive", Severity::Error);
     assert!(report.availability_percent.unwrap() < 100.0);
+}
+
+#[test]
+fn refused_requests_say_nothing_about_the_cluster() {
+    let mut snapshot = recorded("healthy");
+    let (what, why) = ("class libraries in the OSDs".to_owned(), "no osd caps".to_owned());
+    snapshot.missing.push(Missing { what, why, is_problem: false });
+    let report = judge(&snapshot);
+    finds(&report, "BenthicNotSeen", Severity::Info);
+    assert_eq!(report.sources.benthic, super::report::View::default());
+    assert_eq!((report.verdict, report.availability_percent), (Verdict::Healthy, Some(100.0)));
+    assert!(report.numbers.osds.iter().all(|osd| osd.answers.is_none()));
+    let error = ProbeError { step: "open".to_owned(), message: "refused".to_owned(), of_cluster: false };
+    snapshot.probe =
+        Some(Probe { pool: "test".to_owned(), write_ms: None, read_ms: None, error: Some(error) });
+    let own = judge(&snapshot).sources.benthic;
+    assert_eq!((own.verdict, own.availability_percent), (Some(Verdict::Degraded), None));
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Prober {
     }
 }
 
-/// The result for a pool that could not be opened.
+/// The result for a pool that could not be opened, or whose OSDs refuse this client.
 pub fn not_opened(pool: &str, error: &Error) -> Probe {
     let of_cluster = is_of_cluster(error.kind());
     let error = ProbeError { step: "open".to_owned(), message: error.message().to_owned(), of_cluster };

@@ -118,7 +118,7 @@ fn osds(report: &Report) -> String {
     let up = numbers.osds.iter().filter(|osd| osd.up).count();
     let taking_data = numbers.osds.iter().filter(|osd| osd.takes_data).count();
     let answered = match &numbers.osd_answers {
-        None => "Benthic asked none".to_owned(),
+        None => "answers to Benthic not known".to_owned(),
         Some(answers) => {
             let asked = answers.answered.len() + answers.silent.len();
             let age = age(report.sources.benthic.age_s);

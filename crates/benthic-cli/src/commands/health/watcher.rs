@@ -12,6 +12,7 @@ use benthic_ceph::health::growth::{self, Reading};
 use benthic_ceph::health::judge::{is_moving, judge};
 use benthic_ceph::health::limits::Limits;
 use benthic_ceph::health::overview::{Overview, overview};
+use benthic_ceph::health::refusal::refuse_this_client;
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdAnswers, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
@@ -39,6 +40,9 @@ const RETRY_S: u64 = 30;
 const RETRY_S_MAX: u64 = 600;
 /// Maximum retry delay if no OSD answers.
 const RETRY_S_MAX_SILENT: u64 = 60;
+const REFUSED: &str = "they accept connections and answer no request of this client; its key probably has no osd caps, which OSDs of \
+                       Ceph 18 and later require: `ceph auth caps client.NAME mon 'allow r' mgr 'allow r' osd 'allow rx'` \
+                       replaces all its caps";
 
 /// Polls one cluster, also while it is unreachable.
 pub struct Watcher<'a> {
@@ -46,6 +50,8 @@ pub struct Watcher<'a> {
     /// A connection attempt in progress.
     attempt: Option<Attempt<'a>>,
     has_polled: bool,
+    /// Whether an OSD has ever answered this client.
+    has_answered: bool,
     gatherer: Gatherer,
     clock: SystemClock,
     probe_pool: Option<String>,
@@ -104,6 +110,7 @@ impl<'a> Watcher<'a> {
             session,
             attempt: None,
             has_polled: false,
+            has_answered: false,
             gatherer: Gatherer::default(),
             clock: SystemClock,
             probe_pool: args.probe_pool,
@@ -247,16 +254,20 @@ impl<'a> Watcher<'a> {
             // Meanwhile the monitors may have noticed that OSDs are down.
             snapshot = self.gatherer.read(store, self.clock.unix_ns() / 1_000_000_000).await?;
         }
-        self.ask_libraries(store, &mut snapshot, &answers, is_new).await;
-        snapshot.osd_answers = (answers.answered.len() + answers.silent.len() > 0).then_some(answers);
-        snapshot.probe = self.probe().await?;
+        self.has_answered |= !answers.answered.is_empty();
+        let refused = !self.has_answered && refuse_this_client(&answers.silent, &snapshot).await;
+        self.ask_libraries(store, &mut snapshot, &answers, is_new, refused).await;
+        let has_asked = answers.answered.len() + answers.silent.len() > 0;
+        snapshot.osd_answers = (has_asked && !refused).then_some(answers);
+        snapshot.probe = self.probe(refused).await?;
         if !snapshot.fsid.is_empty() {
             self.read_history(&snapshot.fsid).await?;
         }
         Ok(snapshot)
     }
 
-    async fn probe(&mut self) -> Result<Option<Probe>> {
+    /// Probes the pool, unless the OSDs refuse this client: a refused request never ends.
+    async fn probe(&mut self, refused: bool) -> Result<Option<Probe>> {
         let Some(pool) = &self.probe_pool else { return Ok(None) };
         if self.prober.is_none() {
             match self.session.pool(pool).await.and_then(Prober::new) {
@@ -268,6 +279,10 @@ impl<'a> Watcher<'a> {
             }
         }
         match &mut self.prober {
+            Some(_) if refused => {
+                let error = Error::new(ErrorKind::PermissionDenied, "the OSDs refuse this client");
+                Ok(Some(probe::not_opened(pool, &error)))
+            }
             Some(prober) => Ok(Some(prober.probe().await)),
             None => Ok(None),
         }
@@ -329,10 +344,11 @@ impl<'a> Watcher<'a> {
         snapshot: &mut Snapshot,
         answers: &OsdAnswers,
         is_new: bool,
+        refused: bool,
     ) {
         let Some(known) = &mut self.libraries else { return };
         if is_new {
-            known.ask(store, answers).await;
+            known.ask(store, answers, refused).await;
         }
         if let Some(calls) = &mut self.calls {
             calls.poll(store, snapshot.now_unix_s, &mut known.holders).await;
@@ -411,7 +427,7 @@ impl Libraries {
 
     /// Asks the OSDs that answer for their libraries. A library of others, built without Benthic,
     /// has no method of this name and refuses the call.
-    async fn ask(&mut self, store: &RadosStore, answers: &OsdAnswers) {
+    async fn ask(&mut self, store: &RadosStore, answers: &OsdAnswers, refused: bool) {
         // The report already lists the OSDs that are down.
         let up: Vec<OsdTarget> = self.osds.iter().filter(|osd| osd.up).cloned().collect();
         let silent: Vec<i64> = answers.silent.iter().map(|silent| silent.osd).collect();
@@ -427,11 +443,12 @@ impl Libraries {
             // method to call.
             if !library.silent.is_empty() && up.iter().any(|osd| osd.object.is_some()) {
                 let error = answers.iter().find_map(|(_, answer)| answer.as_ref().err());
-                let why = error.map_or("no answer in time", |error| error.message());
+                let late = if refused { REFUSED } else { "no answer in time" };
+                let why = error.map_or(late, |error| error.message());
                 let is_dead = |answer: &Result<_>| {
                     answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
                 };
-                let is_problem = answers.iter().all(|(_, answer)| is_dead(answer));
+                let is_problem = !refused && answers.iter().all(|(_, answer)| is_dead(answer));
                 let why = format!("{} of {} OSDs: {why}", library.silent.len(), up.len());
                 self.missing = Some(missing(why, is_problem));
             }

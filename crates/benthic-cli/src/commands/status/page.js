@@ -99,7 +99,7 @@ import {
       const up = is.osds.filter((osd) => osd.up).length, within = is.osds.filter((osd) => osd.in).length;
       const own = is.osd_answers, asked = own ? own.answered.length + own.silent.length : 0, sources = data.report.sources;
       return [up + ' of ' + is.osds.length, ['say the monitors (' + ago(sources.monitors.age_s) + '), ' + within + ' in',
-        own ? own.answered.length + ' of ' + asked + ' answered Benthic (' + ago(sources.benthic.age_s) + ')' : 'Benthic asked none'],
+        own ? own.answered.length + ' of ' + asked + ' answered Benthic (' + ago(sources.benthic.age_s) + ')' : 'answers to Benthic not known'],
       up < within || !is.osds.length || (own && own.answered.length < asked) ? 'bad' : 'ok'];
     }],
     ['Monitors', ['monitors'], (is) => {
