@@ -2,7 +2,7 @@
 //! rotation adds a version; data keys that older versions encrypt stay readable. Or the store has
 //! only the name of a key in Vault.
 
-use super::{ATTEMPTS_MAX, FORM, Identities, change};
+use super::{FORM, Identities, busy, change, retry_busy};
 use crate::sal::RecordKind;
 use crate::seal::{Sealer, hex, unhex};
 use benthic_core::{Error, ErrorKind, Result};
@@ -70,7 +70,7 @@ impl Identities {
             vault: vault.map(str::to_owned),
         };
         let changes = [owner, change(RecordKind::KmsKey, &id, None, Some(&key))?];
-        self.swap(&changes, super::busy).await?;
+        self.swap(&changes, busy).await?;
         Ok((id, key))
     }
 
@@ -127,16 +127,14 @@ impl Identities {
     }
 
     async fn change_kms_key(&self, id: &str, edit: impl Fn(&mut KmsKey) -> Result<()>) -> Result<KmsKey> {
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
+        retry_busy(|| async {
             let found = self.kms_key(id).await?;
             let mut new = found.clone();
             edit(&mut new)?;
-            match self.replace(RecordKind::KmsKey, id, &found, Some(&new)).await {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempts.next().is_some() => {}
-                result => return result.map_err(super::busy).map(|()| new),
-            }
-        }
+            self.replace(RecordKind::KmsKey, id, &found, Some(&new)).await.map_err(busy)?;
+            Ok(new)
+        })
+        .await
     }
 
     /// Removes a key that is disabled. Objects that it encrypts can never be read again.

@@ -330,13 +330,8 @@ impl Identities {
         check_name(name)?;
         let id = Some(self.draw(kind.id_prefix(), ID_LEN, CAPITALS)?);
         let new = Identity { form: FORM, created_ms: self.environment.unix_ms(), id, ..new };
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
-            match self.try_create(kind, account, name, &new).await {
-                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
-                result => return result.map(|()| new),
-            }
-        }
+        retry_busy(|| self.try_create(kind, account, name, &new)).await?;
+        Ok(new)
     }
 
     async fn try_create(&self, kind: IdentityKind, account: &str, name: &str, new: &Identity) -> Result<()> {
@@ -373,13 +368,8 @@ impl Identities {
             suspended: false,
             sealed: self.sealer()?.seal(&access_key, &secret)?,
         };
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
-            match self.try_create_key(&access_key, &key).await {
-                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
-                result => return result.map(|()| NewKey { access_key, secret }),
-            }
-        }
+        retry_busy(|| self.try_create_key(&access_key, &key)).await?;
+        Ok(NewKey { access_key, secret })
     }
 
     async fn try_create_key(&self, access_key: &str, key: &Key) -> Result<()> {
@@ -519,13 +509,7 @@ impl Identities {
         name: &str,
         change_it: impl Fn(&mut Identity) -> Result<()>,
     ) -> Result<()> {
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
-            match self.try_change(kind, account, name, &change_it).await {
-                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
-                result => return result,
-            }
-        }
+        retry_busy(|| self.try_change(kind, account, name, &change_it)).await
     }
 
     async fn try_change(
@@ -750,6 +734,17 @@ fn busy(error: Error) -> Error {
             Error::new(ErrorKind::Busy, "another process changed the record at the same time; try again")
         }
         _ => error,
+    }
+}
+
+/// Repeats a change while other processes change the same records.
+async fn retry_busy<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
+    let mut attempts = 0..ATTEMPTS_MAX;
+    loop {
+        match attempt().await {
+            Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
+            result => return result,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Identity providers (OpenID Connect) of accounts. Callers with a token of a provider may assume
 //! the roles that trust it.
 
-use super::{ATTEMPTS_MAX, FORM, Identities, PROVIDERS_MAX, busy, change, exists, full_name};
+use super::{FORM, Identities, PROVIDERS_MAX, busy, change, exists, full_name, retry_busy};
 use crate::sal::RecordKind;
 use benthic_core::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -130,18 +130,15 @@ impl Identities {
         name: &str,
         edit: impl Fn(&mut OidcProvider),
     ) -> Result<()> {
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
+        let full = full_name(account, name);
+        retry_busy(|| async {
             let found = self.oidc_provider(account, name).await?;
             let mut new = found.clone();
             edit(&mut new);
             new.check()?;
-            let full = full_name(account, name);
-            match self.replace(RecordKind::OidcProvider, &full, &found, Some(&new)).await {
-                Err(error) if error.kind() == ErrorKind::Conflict && attempts.next().is_some() => {}
-                result => return result.map_err(busy),
-            }
-        }
+            self.replace(RecordKind::OidcProvider, &full, &found, Some(&new)).await.map_err(busy)
+        })
+        .await
     }
 
     /// Removes a provider. Sessions that it made possible continue.

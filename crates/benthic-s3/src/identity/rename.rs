@@ -2,7 +2,7 @@
 //! these records change in the same swap. The unique id, the policies and the memberships stay.
 
 use super::{
-    ATTEMPTS_MAX, Identities, Identity, IdentityKind, Key, busy, change, check_name, full_name, same_name,
+    Identities, Identity, IdentityKind, Key, busy, change, check_name, full_name, retry_busy, same_name,
 };
 use crate::sal::RecordKind;
 use crate::sal::limits::RECORD_CHANGES_MAX;
@@ -26,13 +26,7 @@ impl Identities {
         path: Option<&str>,
     ) -> Result<()> {
         check_name(new_name)?;
-        let mut attempts = 0..ATTEMPTS_MAX;
-        loop {
-            match self.try_rename(kind, account, (name, new_name), path).await {
-                Err(error) if error.kind() == ErrorKind::Busy && attempts.next().is_some() => {}
-                result => return result,
-            }
-        }
+        retry_busy(|| self.try_rename(kind, account, (name, new_name), path)).await
     }
 
     async fn try_rename(

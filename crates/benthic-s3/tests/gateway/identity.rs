@@ -406,3 +406,33 @@ fn principals_have_the_ids_of_their_time() {
     let old: Identity = serde_json::from_str(r#"{"form":1,"created_ms":5}"#).unwrap();
     assert_eq!(old.id("lab", "ada"), "lab/ada");
 }
+
+fn add_client(identities: &Identities, client: &str) -> Result<()> {
+    block_on(identities.change_oidc_provider("lab", "idp.example", |provider| {
+        provider.client_ids.insert(client.to_owned());
+    }))
+}
+
+#[test]
+fn changes_at_the_same_time_are_both_made() {
+    let prepare: Work = |identities| {
+        block_on(identities.create_account("lab"))?;
+        block_on(identities.create_kms_key("lab", "", None))?;
+        let url = "https://idp.example";
+        block_on(identities.create_oidc_provider("lab", url, BTreeSet::new(), BTreeSet::new()))
+    };
+    let rotate: Work = |identities| {
+        let (id, _) = block_on(identities.kms_keys())?.remove(0);
+        block_on(identities.rotate_kms_key(&id)).map(drop)
+    };
+    interleave(prepare, (rotate, rotate), |(one, other), identities| {
+        assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+        assert_eq!(block_on(identities.kms_keys()).unwrap()[0].1.versions.len(), 3);
+    });
+    let changes: (Work, Work) =
+        (|identities| add_client(identities, "one"), |identities| add_client(identities, "other"));
+    interleave(prepare, changes, |(one, other), identities| {
+        assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
+        assert_eq!(block_on(identities.oidc_provider("lab", "idp.example")).unwrap().client_ids.len(), 2);
+    });
+}
