@@ -6,6 +6,7 @@ use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer, Tls};
 use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody, TimedStream};
 use super::cors::CorsRequest;
+use super::date_header::{AMZ_DATE, add_amz_date};
 use super::exec::Code;
 use super::iam::{self, Iam};
 use super::metrics::Metrics;
@@ -151,6 +152,7 @@ impl Server {
         config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
         config.sig_v4_allowed_services = ["s3", "iam", "sts"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
+        config.unsigned_amz_header_allowlist = vec![AMZ_DATE.to_owned()];
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let hosts = VirtualHosts::new(&domains)?;
         if !domains.is_empty() {
@@ -323,7 +325,7 @@ impl Server {
         }
     }
 
-    async fn route(&self, request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
+    async fn route(&self, mut request: Request<Incoming>) -> std::result::Result<Response<Body>, HttpError> {
         match (request.method(), request.uri().path()) {
             (&Method::GET | &Method::HEAD, "/-/health") => return Ok(self.health().await),
             (&Method::GET, "/-/metrics") => {
@@ -340,6 +342,7 @@ impl Server {
         {
             return Ok(handler.answer(request).await);
         }
+        add_amz_date(request.headers_mut());
         if iam::is_iam(request.method(), request.uri(), request.headers()) {
             let answer = match iam::read(request, self.limits.body_timeout).await {
                 Ok(request) => self.service.call(request).await?,

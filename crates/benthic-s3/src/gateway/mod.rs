@@ -20,6 +20,7 @@ mod client_timeout;
 mod conditions;
 mod copy;
 mod cors;
+mod date_header;
 mod delete;
 mod encryption;
 mod error;

@@ -1,8 +1,10 @@
 """Invalid requests: each gets the right error, and nothing is stored."""
 
 import datetime
+import email.utils
 import http.client
 import socket
+import time
 import urllib.parse
 
 import botocore.auth
@@ -32,6 +34,19 @@ def test_a_changed_head_is_refused(gateway, s3, bucket, change, expected):
     answer = send(gateway, "PUT", path, b"data", signed(gateway, "PUT", path, b"data") | change)
     assert answer == expected if expected else answer[0] in (400, 403)
     assert is_empty(s3, bucket)
+
+
+def test_the_header_date_is_enough(gateway, s3, bucket):
+    """As on AWS, a signature takes its time from `Date` if there is no `x-amz-date`."""
+    path = f"/{bucket}/a"
+    head = signed(gateway, "PUT", path, b"data", {"Date": ""})
+    assert head["Date"].endswith("-0000") and "x-amz-date" not in {name.lower() for name in head}
+    other = email.utils.formatdate(time.time() - 60)
+    for change in ({"Date": other}, {"Date": "nonsense"}, {"x-amz-date": "20200101T000000Z"}):
+        assert send(gateway, "PUT", path, b"data", head | change)[0] in (400, 403), change
+    assert is_empty(s3, bucket)
+    assert send(gateway, "PUT", path, b"data", head)[0] == 200
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
 
 
 def test_wrong_keys(gateway, s3, bucket):
