@@ -368,6 +368,9 @@ pub(super) fn authorize_for_account<T>(
 #[derive(Clone, Copy)]
 pub(super) enum On<'a> {
     Bucket,
+    /// The bucket, and whether the caller may find out that it has no object with this key. As on
+    /// AWS, the key is the prefix of a listing for that.
+    MissingKey(&'a str),
     /// An object that exists. The request gives the new tags and the new lock to it.
     Object {
         key: &'a str,
@@ -413,7 +416,7 @@ impl<'a> On<'a> {
 
     fn resource(&self, bucket: &str) -> String {
         match self {
-            On::Bucket => format!("arn:aws:s3:::{bucket}"),
+            On::Bucket | On::MissingKey(_) => format!("arn:aws:s3:::{bucket}"),
             On::Object { key, .. } | On::New { key, .. } | On::Part { key, .. } => {
                 format!("arn:aws:s3:::{bucket}/{key}")
             }
@@ -564,7 +567,7 @@ impl Gateway {
         let decision = access.decide(request, action, on, object);
         let may_list = || {
             decision != Decision::Denied
-                && access.decide(request, "s3:ListBucket", On::Bucket, None) == Decision::Allowed
+                && access.decide(request, "s3:ListBucket", On::MissingKey(key), None) == Decision::Allowed
         };
         match found {
             Ok((object, prefetch)) if decision == Decision::Allowed && !object.marker => {
@@ -598,6 +601,7 @@ impl Authorized {
         facts.object = object;
         match on {
             On::Bucket => {}
+            On::MissingKey(key) => facts.prefix = Some(key),
             On::New { lock, tags, .. } => (facts.new_tags, facts.new_lock) = (tags, lock),
             On::Part { sealing, .. } => facts.upload = Some(sealing),
             On::Object { version, new_tags, new_lock, .. } => {

@@ -32,6 +32,8 @@ pub(super) struct RequestFacts<'r> {
     action: &'r str,
     pub object: Option<&'r Object>,
     pub version: Option<&'r str>,
+    /// The prefix of a listing, if it is not a parameter of the request.
+    pub prefix: Option<&'r str>,
     /// The tags that a document in the request gives to the object.
     pub new_tags: Option<&'r Pairs>,
     /// The lock that the request gives to the object.
@@ -57,6 +59,7 @@ impl<'r> RequestFacts<'r> {
             action,
             object: None,
             version: None,
+            prefix: None,
             new_tags: None,
             new_lock: Lock::default(),
             upload: None,
@@ -138,6 +141,7 @@ impl<'r> RequestFacts<'r> {
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
             "benthic:method" if self.action == exec::ACTION => self.query_value(exec::METHOD)?,
             "s3:authtype" => self.auth_type()?.to_owned(),
+            "s3:prefix" if self.prefix.is_some() => self.prefix?.to_owned(),
             "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
                 let lists = |action: &str| action.starts_with("s3:ListBucket");
                 let is_listing = lists(self.action) && lists(self.sender.action(false));

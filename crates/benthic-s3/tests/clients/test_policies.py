@@ -82,6 +82,11 @@ def test_a_bucket_policy_opens_a_prefix(gateway, s3, bucket, other, code_of):
         (eve.delete_bucket_policy, {}),
     ]:
         assert code_of(call, Bucket=bucket, **given) == ("AccessDenied", 403), (call, given)
+    # A caller that may list the keys with this prefix finds out that an object is missing.
+    assert code_of(eve.get_object, Bucket=bucket, Key="open/missing") == ("NoSuchKey", 404)
+    assert code_of(eve.head_object, Bucket=bucket, Key="open/missing") == ("404", 404)
+    for key in ("closed/missing", "closed/a", "ope"):
+        assert code_of(eve.head_object, Bucket=bucket, Key=key) == ("403", 403), key
     eve.put_object(Bucket=bucket, Key="open/in/b", Body=b"3")
     assert s3.get_object(Bucket=bucket, Key="open/in/b")["Body"].read() == b"3"
     deleted = eve.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "open/in/b"}, {"Key": "open/a"}]})
