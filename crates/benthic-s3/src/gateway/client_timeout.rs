@@ -3,6 +3,7 @@
 
 use super::checksums::Document;
 use super::error::ClientTimeout;
+use super::post_form::FormHead;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
@@ -133,11 +134,12 @@ impl BodyState {
 }
 
 /// A body with a limit on the time between two chunks. A document with a wrong checksum ends in an
-/// error.
+/// error. The beginning of a form is also kept.
 pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,
     document: Option<S3Result<Document>>,
+    form: Option<Arc<FormHead>>,
     state: Arc<BodyState>,
 }
 
@@ -146,13 +148,18 @@ impl TimedBody {
         body: Incoming,
         limit: Duration,
         document: Option<S3Result<Document>>,
+        form: Option<Arc<FormHead>>,
         state: Arc<BodyState>,
     ) -> TimedBody {
-        TimedBody { body, watch: WaitTimer::new(limit), document, state }
+        TimedBody { body, watch: WaitTimer::new(limit), document, form, state }
     }
 
-    /// Adds a chunk to the checksums of a document, and verifies them after the last one.
+    /// Adds a chunk to the beginning of a form and to the checksums of a document, and verifies
+    /// these after the last one.
     fn verify(&mut self, data: Option<&Bytes>) -> Result<(), StdError> {
+        if let (Some(form), Some(data)) = (&self.form, data) {
+            form.add(data);
+        }
         let Some(mut document) = self.document.take() else { return Ok(()) };
         if let (Ok(document), Some(data)) = (&mut document, data) {
             document.update(data);

@@ -10,11 +10,12 @@ use super::date_header::{AMZ_DATE, add_amz_date};
 use super::exec::Code;
 use super::iam::{self, Iam};
 use super::metrics::Metrics;
+use super::post_form::{self, FormHead};
 use super::s3_control::Control;
 use super::service::Operations;
 use super::virtual_host::VirtualHosts;
 use super::website::Websites;
-use super::{Gateway, OBJECT_BYTES_MAX, post_form, s3_control};
+use super::{Gateway, OBJECT_BYTES_MAX, s3_control};
 use crate::events::schedule::Wakeups;
 use crate::sal::Sal;
 use crate::upstream::UpstreamMetrics;
@@ -148,7 +149,8 @@ impl Server {
         config.xml_max_body_size = XML_BYTES_MAX;
         config.put_object_max_size = Some(OBJECT_BYTES_MAX);
         config.post_object_max_file_size = OBJECT_BYTES_MAX;
-        config.form_max_fields_size = XML_BYTES_MAX;
+        config.form_max_field_size = post_form::HEAD_BYTES_MAX;
+        config.form_max_fields_size = post_form::HEAD_BYTES_MAX;
         config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
         config.sig_v4_allowed_services = ["s3", "iam", "sts"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
@@ -376,9 +378,13 @@ impl Server {
         let query = request.uri().query().unwrap_or_default();
         let is_bucket = query.is_empty() && self.is_bucket(&request);
         let document = Document::of(request.method(), query, is_bucket, request.headers());
-        let is_form = post_form::is_form(request.method(), request.headers());
+        let form = FormHead::of(request.method(), request.headers());
+        let is_form = form.is_some();
+        if let Some(form) = &form {
+            request.extensions_mut().insert(Arc::clone(form));
+        }
         let request = request.map(|body| {
-            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, Arc::clone(&state)))
+            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, form, Arc::clone(&state)))
         });
         let mut answer = self.service.call(request).await?;
         // `s3s` reports a document that cannot be read as a server error. Return the actual cause.

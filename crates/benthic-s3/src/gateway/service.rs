@@ -1,7 +1,7 @@
 //! The table of the implemented S3 operations, with the action of a policy that each needs. All
 //! other operations answer NotImplemented.
 
-use super::Gateway;
+use super::{Gateway, post_form};
 use s3s::{S3, S3Request, S3Response, S3Result, dto};
 use std::sync::Arc;
 
@@ -44,6 +44,19 @@ impl<T> Answer<T> for S3Response<T> {
 /// The operations of a gateway, for `s3s`.
 pub(super) struct Operations(pub Arc<Gateway>);
 
+/// PutObject alone: `s3s` turns a form into it.
+struct Put(Arc<Gateway>);
+
+#[async_trait::async_trait]
+impl S3 for Put {
+    async fn put_object(
+        &self,
+        request: S3Request<dto::PutObjectInput>,
+    ) -> S3Result<S3Response<dto::PutObjectOutput>> {
+        self.0.put(request).await
+    }
+}
+
 fn last(actions: &[&'static str]) -> &'static str {
     actions[actions.len() - 1]
 }
@@ -54,6 +67,14 @@ macro_rules! operations {
     ($($name:ident: $input:ident -> $output:ident = $method:ident, $action:literal $(or $version_action:literal)?;)*) => {
         #[async_trait::async_trait]
         impl S3 for Operations {
+            async fn post_object(
+                &self,
+                mut request: S3Request<dto::PostObjectInput>,
+            ) -> S3Result<S3Response<dto::PostObjectOutput>> {
+                post_form::add_fields(&mut request)?;
+                Put(Arc::clone(&self.0)).post_object(request).await
+            }
+
             $(
                 async fn $name(&self, request: S3Request<dto::$input>) -> S3Result<S3Response<dto::$output>> {
                     self.0.$method(request).await.map(Answer::response)

@@ -9,7 +9,9 @@ use s3s::dto::{
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
     GetBucketTaggingInput, GetBucketTaggingOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
     PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
+    Tagging,
 };
+use s3s::xml::{Deserialize, Deserializer};
 use s3s::{S3Request, S3Result, s3_error};
 
 const OBJECT_TAGS_MAX: usize = 10;
@@ -24,6 +26,17 @@ pub(super) fn parse(header: &str) -> S3Result<Pairs> {
     let pairs = url::form_urlencoded::parse(header.as_bytes());
     let pairs = pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect();
     check_pairs(pairs, OBJECT_TAGS_MAX)
+}
+
+/// Brings a document of tags into the format of the header `x-amz-tagging`.
+pub(super) fn header_of(document: &str) -> S3Result<String> {
+    let mut parser = Deserializer::new(document.as_bytes());
+    let parsed = Tagging::deserialize(&mut parser);
+    let parsed = parsed.and_then(|tagging| parser.expect_eof().map(|()| tagging));
+    let tagging = parsed.map_err(|error| s3_error!(error, MalformedXML))?;
+    let mut header = url::form_urlencoded::Serializer::new(String::new());
+    header.extend_pairs(to_pairs(&tagging.tag_set));
+    Ok(header.finish())
 }
 
 /// Checks the tags of a bucket from an XML document.

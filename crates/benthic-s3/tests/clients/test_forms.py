@@ -100,6 +100,33 @@ def test_conditions_of_a_policy(gateway, s3, bucket, policy):
     assert s3.head_object(Bucket=bucket, Key="user/b")["ContentType"] == "image/gif"
 
 
+TAGS = "<Tagging><TagSet><Tag><Key>b</Key><Value>2 &amp; 3</Value></Tag><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>"
+
+
+def test_a_form_has_tags_and_an_acl(gateway, s3, bucket, policy):
+    fields = policy(fields={"acl": "public-read", "tagging": TAGS})
+    # The policy binds these fields, too.
+    for change in ({"acl": "public-read-write"}, {"tagging": TAGS.replace("1", "2")}, {"Tagging": TAGS.replace("1", "2")}):
+        assert post(gateway, bucket, fields | change)[:2] == (403, "AccessDenied"), change
+    many = "".join(f"<Tag><Key>{number}</Key><Value/></Tag>" for number in range(11))
+    for given, code in [
+        ({"acl": "all"}, "InvalidArgument"),
+        ({"acl": "private", "x-amz-acl": "private"}, "InvalidRequest"),
+        ({"tagging": "<Tagging>"}, "MalformedXML"),
+        ({"tagging": TAGS, "x-amz-tagging": "a=1"}, "InvalidRequest"),
+        ({"tagging": f"<Tagging><TagSet>{many}</TagSet></Tagging>"}, "InvalidTag"),
+    ]:
+        assert post(gateway, bucket, policy(fields=given))[:2] == (400, code), given
+    assert post(gateway, bucket, {"key": "a", "x-amz-meta-a": "x" * 65_600})[:2] == (400, "MalformedPOSTRequest")
+    assert is_empty(s3, bucket)
+    assert post(gateway, bucket, fields)[0] == 204
+    assert request(gateway, "GET", f"/{bucket}/a")[::2] == (200, b"data")
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2 & 3"}]
+    assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == tags
+    assert post(gateway, bucket, policy("b", fields={"x-amz-tagging": "a=1"}))[0] == 204
+    assert s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"] == tags[:1]
+
+
 def test_a_policy_of_another_bucket(gateway, s3, bucket, policy):
     other = f"{bucket}-other"
     s3.create_bucket(Bucket=other)
@@ -124,3 +151,6 @@ def test_a_form_without_a_policy(gateway, s3, bucket):
     s3.put_bucket_acl(Bucket=bucket, ACL="public-read")
     assert post(gateway, bucket, {"key": "a"})[:2] == (403, "AccessDenied")
     assert is_empty(s3, bucket)
+    s3.put_bucket_acl(Bucket=bucket, ACL="public-read-write")
+    assert post(gateway, bucket, {"key": "a", "acl": "public-read", "tagging": TAGS})[0] == 204
+    assert [tag["Key"] for tag in s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"]] == ["a", "b"]
