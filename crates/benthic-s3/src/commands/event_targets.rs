@@ -154,8 +154,13 @@ pub async fn run(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, se
                 Some(_) => pools.identities_with_secrets(sal, false)?,
                 None => pools.identities(sal),
             };
-            let new =
-                NewEventTarget { url, secret: secret.as_deref(), ca: ca.as_deref(), broker: broker.as_ref() };
+            let new = NewEventTarget {
+                url,
+                secret: secret.as_deref(),
+                ca: ca.as_deref(),
+                broker: broker.as_ref(),
+                topic: None,
+            };
             let created = identities.create_event_target(account, name, new).await?;
             out.result(line(&args.target, &created, &args.region), || {
                 fields(&args.target, &created, &args.region)
@@ -229,6 +234,7 @@ fn line(name: &str, target: &EventTarget, region: &str) -> String {
     let arn = arn(name, region);
     let url = &target.url;
     match &target.broker {
+        None if url.is_empty() => format!("{arn}  without an endpoint"),
         None if target.has_secret() => format!("{arn}  {url}  with a token"),
         None => format!("{arn}  {url}"),
         Some(Broker::Amqp { exchange, routing_key, .. }) => {
@@ -245,6 +251,9 @@ fn fields(name: &str, target: &EventTarget, region: &str) -> Value {
         "has_ca": target.ca.is_some(),
         "created_ms": target.created_ms,
     });
+    if target.topic.is_some() {
+        fields["created_with"] = json!("sns");
+    }
     match &target.broker {
         None => {
             fields["webhook"] = json!(target.url);

@@ -4,7 +4,7 @@ use super::code::StoreCode;
 use super::upstream::UpstreamArgs;
 use super::vault::VaultArgs;
 use super::{GatewayPools, all_buckets, lifecycle};
-use benthic_core::Environment;
+use benthic_core::{Environment, Error, ErrorKind};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
@@ -13,6 +13,7 @@ use benthic_s3::PoolSal;
 use benthic_s3::events::EventRules;
 use benthic_s3::events::deliver::{Deliverer, Settings};
 use benthic_s3::events::schedule::{self, Wakeups};
+use benthic_s3::events::topic::Endpoints;
 use benthic_s3::gateway::metrics::Metrics;
 use benthic_s3::gateway::{Code, Keys, Limits, Server, Services};
 use benthic_s3::identity::{FIRST_ACCOUNT, FIRST_USER, Identities, NewKey, add_first_key};
@@ -62,6 +63,7 @@ Examples:
   benthic s3 serve --domain s3.example.org --website-domain web.example.org
   benthic s3 serve --config s3.toml
   benthic s3 serve --upstream https://far.example --cache /var/cache/benthic-s3 --cache-bytes 100GiB
+  benthic s3 serve --sns-endpoint https://hooks.example/s3
   benthic s3 serve --vault https://vault.example:8200 --vault-token-file /run/benthic/vault-token
   benthic s3 serve --upstream https://far.example --cache /var/lib/benthic-s3 --write-back
   benthic --store ceph: s3 serve --pool s3.index --data-pool s3.data"
@@ -93,6 +95,10 @@ pub struct ServeArgs {
     /// Permit identity providers (OIDC) in private networks, and with http on this machine
     #[arg(long)]
     oidc_private: bool,
+    /// Endpoint of topics that clients may create with SNS, and all below its path: a URL with http,
+    /// https, amqp, amqps or kafka; can be repeated; without it, clients cannot create topics
+    #[arg(long, value_name = "URL")]
+    sns_endpoint: Vec<String>,
     /// Limit on concurrent connections; further ones wait
     #[arg(long, value_name = "COUNT", default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections_max: u32,
@@ -123,6 +129,9 @@ pub struct ServeArgs {
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
     let tls = args.tls.acceptor(&["http/1.1"])?;
     let vault = args.vault.open()?;
+    let topic_endpoints = Endpoints::new(&args.sns_endpoint).map_err(|message| {
+        Error::new(ErrorKind::InvalidArgument, message).with("option", "--sns-endpoint")
+    })?;
     let (listener, address) = listen(args.listen).await?;
     let sal = pools.open(session, true).await?;
     let identities = Arc::new(pools.identities_with_secrets(&sal, true)?);
@@ -153,7 +162,12 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         args.region.clone(),
         args.domain,
         limits,
-        Services { code: Some(Arc::clone(&code)), permits_private_issuers: args.oidc_private, vault },
+        Services {
+            code: Some(Arc::clone(&code)),
+            permits_private_issuers: args.oidc_private,
+            vault,
+            topic_endpoints: topic_endpoints.clone(),
+        },
     )?
     .with_websites(&args.website_domain)?;
     let server = match &upstream {
@@ -177,6 +191,7 @@ pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Ou
         Environment::default(),
         Settings {
             region: args.region.clone(),
+            topic_endpoints,
             keep_ms: args.events_keep * 60 * 60 * 1_000,
             methods_max: if is_cluster { METHODS_OF_RULES_IN_CLUSTER } else { METHODS_OF_RULES_IN_DIRECTORY },
         },

@@ -14,8 +14,9 @@
 
 use super::broker::{Broker, Brokers, Message};
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
+use super::topic::{self, Endpoints};
 use super::webhook::{Failure, Sender, Webhook};
-use super::{EventRules, Origin, TARGET_QUEUE, record};
+use super::{EventRules, Origin, TARGET_QUEUE, TOPIC, record, target_arn};
 use crate::gateway::metrics::Metrics;
 use crate::gateway::{self, Code, ObjectData};
 use crate::identity::{EventTarget, Identities};
@@ -85,6 +86,7 @@ pub struct Deliverer {
     metrics: Arc<Metrics>,
     environment: Environment,
     region: String,
+    topic_endpoints: Endpoints,
     /// How long an event may wait for a target that does not answer.
     keep_ms: u64,
     /// Limits the methods that run at the same time, so that requests have room for theirs.
@@ -99,6 +101,8 @@ pub struct Deliverer {
 pub struct Settings {
     /// The region of the gateway.
     pub region: String,
+    /// The endpoints that topics may have.
+    pub topic_endpoints: Endpoints,
     /// How long an event may wait for a target that does not answer, in milliseconds.
     pub keep_ms: u64,
     /// Methods of on-put rules that run at the same time.
@@ -119,6 +123,8 @@ enum Sink<'a> {
     Webhook(Box<Connected>),
     Broker(Arc<Broker>),
     Method(&'a OnPutRule),
+    /// A topic without an endpoint.
+    Nowhere,
 }
 
 /// A target, its name, and a connection to it.
@@ -156,7 +162,7 @@ impl Deliverer {
         environment: Environment,
         settings: Settings,
     ) -> Deliverer {
-        let Settings { region, keep_ms, methods_max } = settings;
+        let Settings { region, topic_endpoints, keep_ms, methods_max } = settings;
         Deliverer {
             sal,
             identities,
@@ -164,6 +170,7 @@ impl Deliverer {
             metrics,
             environment,
             region,
+            topic_endpoints,
             keep_ms,
             methods: Semaphore::new(methods_max),
             backoff: Backoff::default(),
@@ -293,7 +300,7 @@ impl Deliverer {
             }
         };
         let _method = match &sink {
-            Sink::Webhook(_) | Sink::Broker(_) => None,
+            Sink::Webhook(_) | Sink::Broker(_) | Sink::Nowhere => None,
             Sink::Method(_) => match self.methods.try_acquire() {
                 Ok(permit) => Some(permit),
                 Err(_) => return Ok(Left::Untried),
@@ -406,13 +413,21 @@ impl Deliverer {
         else {
             return Ok(None);
         };
-        if account != bucket.owner {
-            // The bucket had another owner when the rule was set.
-            let message = "the target belongs to another account than the bucket; set the rule again";
+        let target = self.identities.event_target(account, name).await?;
+        let arn = target_arn(TOPIC, &self.region, account, name);
+        let now_ms = self.environment.unix_ms();
+        // The policy of the topic may have changed since the rule was set.
+        let source = (bucket.name.as_str(), bucket.owner.as_str());
+        if account != bucket.owner && !topic::permits(&target, (account, &arn), source, now_ms) {
+            let message = "the target belongs to another account, and has no policy that allows sns:Publish";
             return Err(Error::new(ErrorKind::PermissionDenied, message));
         }
-        let target = self.identities.event_target(account, name).await?;
         let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
+        if let Some(attributes) = &target.topic
+            && self.topic_endpoints.endpoint(attributes).map_err(invalid)?.is_none()
+        {
+            return Ok(Some(Sink::Nowhere));
+        }
         if let Some(broker) = &target.broker {
             let create = || {
                 let password = self.identities.secret_of_target(account, name, &target)?;
@@ -451,6 +466,7 @@ impl Deliverer {
                 broker.send(&Message { key, body: body(), time_ms }).await
             }
             Sink::Method(rule) => self.run_method(bucket, rules, rule, event, pass).await,
+            Sink::Nowhere => Ok(()),
         }
     }
 

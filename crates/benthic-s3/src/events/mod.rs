@@ -18,6 +18,7 @@ mod kafka;
 pub mod on_put;
 mod record;
 pub mod schedule;
+pub mod topic;
 pub mod webhook;
 
 pub use on_put::{OnPutRule, OnPutRules};

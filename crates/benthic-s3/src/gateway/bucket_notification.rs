@@ -3,7 +3,7 @@
 
 use super::auth::{Authorized, On, Peer};
 use super::{Gateway, assign_ids, error, names};
-use crate::events::{self, EventRules, InvalidRule, Origin};
+use crate::events::{self, EventRules, InvalidRule, Origin, topic};
 use crate::sal::{Bucket, Change, NewEvent};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
@@ -73,7 +73,7 @@ impl Gateway {
         Ok(PutBucketNotificationConfigurationOutput::default())
     }
 
-    /// Checks that a target exists, and belongs to the owner of the bucket.
+    /// Checks that a target exists, and belongs to the owner of the bucket or permits the bucket.
     async fn check_target(&self, bucket: &Bucket, service: &str, arn: &str) -> S3Result<()> {
         let missing = || {
             s3_error!(
@@ -83,9 +83,6 @@ impl Gateway {
             )
         };
         let (account, name) = events::target_of_arn(service, arn).ok_or_else(missing)?;
-        if account != bucket.owner {
-            return Err(missing());
-        }
         let expected = events::target_arn(service, &self.region, account, name);
         if arn != expected {
             return Err(s3_error!(
@@ -93,10 +90,18 @@ impl Gateway {
                 "the ARN names another region than the gateway's; expected {expected}"
             ));
         }
+        let is_own = account == bucket.owner;
+        let topic_arn = events::target_arn(events::TOPIC, &self.region, account, name);
+        let (source, now_ms) = ((bucket.name.as_str(), bucket.owner.as_str()), self.environment.unix_ms());
         match self.identities()?.event_target(account, name).await {
-            Ok(_) => Ok(()),
-            Err(failure) if failure.kind() == ErrorKind::NotFound => Err(missing()),
-            Err(failure) => Err(error::bucket(failure)),
+            Ok(target) if is_own || topic::permits(&target, (account, &topic_arn), source, now_ms) => Ok(()),
+            Err(failure) if failure.kind() != ErrorKind::NotFound => Err(error::bucket(failure)),
+            Err(_) if is_own => Err(missing()),
+            // Callers do not learn whether another account has this target.
+            Ok(_) | Err(_) => Err(s3_error!(
+                AccessDenied,
+                "the policy of the topic does not allow sns:Publish to the account of the bucket"
+            )),
         }
     }
 

@@ -17,6 +17,7 @@ use super::virtual_host::VirtualHosts;
 use super::website::Websites;
 use super::{Gateway, OBJECT_BYTES_MAX, s3_control};
 use crate::events::schedule::Wakeups;
+use crate::events::topic::Endpoints;
 use crate::sal::Sal;
 use crate::upstream::UpstreamMetrics;
 use crate::vault::Vault;
@@ -77,6 +78,8 @@ pub struct Services {
     pub permits_private_issuers: bool,
     /// Has the KMS keys that are not in the store.
     pub vault: Option<Arc<Vault>>,
+    /// The endpoints that topics of SNS may have. Without one, clients cannot create topics.
+    pub topic_endpoints: Endpoints,
 }
 
 /// The HTTP server of a gateway.
@@ -119,6 +122,7 @@ impl Server {
         services: Services,
     ) -> Result<Server> {
         let issuers = Issuers::new(services.permits_private_issuers, environment.clone());
+        let endpoints = services.topic_endpoints.clone();
         let metrics = Arc::new(Metrics::default());
         let wakeups = Arc::new(Wakeups::default());
         let gateway = Arc::new(Gateway::new(
@@ -141,7 +145,7 @@ impl Server {
             parsed: Arc::new(ParsedPolicies::default()),
         };
         builder.set_route(Routes {
-            iam: Iam { keys, environment: environment.clone(), issuers },
+            iam: Iam { keys, environment: environment.clone(), issuers, region: region.clone(), endpoints },
             control: Control { gateway: Arc::clone(&gateway), access: access.clone() },
         });
         builder.set_access(access);
@@ -152,7 +156,7 @@ impl Server {
         config.form_max_field_size = post_form::HEAD_BYTES_MAX;
         config.form_max_fields_size = post_form::HEAD_BYTES_MAX;
         config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
-        config.sig_v4_allowed_services = ["s3", "iam", "sts"].map(str::to_owned).into();
+        config.sig_v4_allowed_services = ["s3", "iam", "sts", "sns"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
         config.unsigned_amz_header_allowlist = vec![AMZ_DATE.to_owned()];
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));

@@ -20,7 +20,7 @@ const ARN: &str = "arn:aws:iam::";
 /// The account of the policies that every store has.
 pub(super) const BUILT_IN_ACCOUNT: &str = "aws";
 /// The policies that every store has, under the names of AWS.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 7] = [
     (
         "AdministratorAccess",
         r#"{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"*","Resource":"*"}}"#,
@@ -32,6 +32,14 @@ const BUILT_IN: [(&str, &str); 5] = [
     (
         "AmazonS3ReadOnlyAccess",
         r#"{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["s3:Get*","s3:List*"],"Resource":"*"}}"#,
+    ),
+    (
+        "AmazonSNSFullAccess",
+        r#"{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sns:*","Resource":"*"}}"#,
+    ),
+    (
+        "AmazonSNSReadOnlyAccess",
+        r#"{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["sns:Get*","sns:List*"],"Resource":"*"}}"#,
     ),
     (
         "IAMFullAccess",

@@ -32,6 +32,8 @@ enum Kind {
     Identity,
     /// A role: who may assume it.
     Trust,
+    /// A topic of SNS: which accounts may send events to it.
+    Topic,
 }
 
 /// What a statement does with the requests that it matches.
@@ -266,6 +268,25 @@ impl Document {
     /// As [`of_bucket`](Document::of_bucket).
     pub fn of_trust(text: &str) -> Result<Document, String> {
         RawDocument::parse(text, true)?.check(Kind::Trust)
+    }
+
+    /// Parses the policy of a topic. All of its statements name accounts, services or everybody, and
+    /// only this topic.
+    ///
+    /// # Errors
+    /// As [`of_bucket`](Document::of_bucket).
+    pub fn of_topic(text: &str, arn: &str) -> Result<Document, String> {
+        let raw = RawDocument::parse(text, true)?;
+        let is_topic =
+            |text: &str| Pattern::parse(text, false).is_ok_and(|text| text.matches(arn, false, &NoFacts));
+        if let Some(text) = raw.resource_texts().find(|text| !is_topic(text)) {
+            return Err(format!("the resource '{text}' is not this topic, {arn}"));
+        }
+        let document = raw.check(Kind::Topic)?;
+        if !document.identities()?.is_empty() {
+            return Err("the policy of a topic names accounts, not their users and roles".to_owned());
+        }
+        Ok(document)
     }
 
     /// Parses the policy of a user, a group, a role or a session. Its statements name no
@@ -550,6 +571,7 @@ fn action(text: &str, kind: Kind) -> Result<Pattern, String> {
     let service: Option<(&[&str], &str)> = match kind {
         Kind::Bucket => Some((&["s3", "benthic"], "s3:GetObject")),
         Kind::Trust => Some((&["sts"], "sts:AssumeRole")),
+        Kind::Topic => Some((&["sns"], "sns:Publish")),
         Kind::Identity => None,
     };
     let is_of = |services: &[&str]| {

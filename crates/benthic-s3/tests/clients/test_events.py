@@ -40,7 +40,8 @@ def test_rules_are_stored_and_removed(watching, client, photos):
         ({"TopicArn": "arn:aws:sns:eu-west-1:main:there"}, "InvalidArgument"),
         ({"TopicArn": "arn:aws:sqs:us-east-1:main:there"}, "InvalidArgument"),
         ({"TopicArn": "there"}, "InvalidArgument"),
-        ({"TopicArn": "arn:aws:sns:us-east-1:rival:there"}, "InvalidArgument"),
+        ({"TopicArn": "arn:aws:sns:us-east-1:rival:there"}, "AccessDenied"),
+        ({"TopicArn": "arn:aws:sns:us-east-1:rival:none"}, "AccessDenied"),
         ({"Id": "x" * 256}, "InvalidArgument"),
         ({"Id": "good"}, "InvalidArgument"),
         ({"Filter": {"Key": {"FilterRules": [{"Name": "middle", "Value": "x"}]}}}, "InvalidArgument"),
@@ -78,9 +79,9 @@ def test_a_queue_configuration_names_the_same_target(watching, client, photos, c
         wait_until(lambda: len(target.taken) == 2 and waiting(watching, photos) == 0)
         assert sorted(key for _, key in target.names()) == ["queue/k", "topic/k"]
         call = client.put_bucket_notification_configuration
-        for arn in [topic, queue.replace(":main:", ":rival:"), queue + "x"]:
+        for arn, code in [(topic, "InvalidArgument"), (queue.replace(":main:", ":rival:"), "AccessDenied"), (queue + "x", "InvalidArgument")]:
             wrong = {"QueueConfigurations": [{"QueueArn": arn, "Events": CREATED}]}
-            assert code_of(call, Bucket=photos, NotificationConfiguration=wrong)[0] == "InvalidArgument"
+            assert code_of(call, Bucket=photos, NotificationConfiguration=wrong)[0] == code
 
 
 @pytest.mark.parametrize("kind", ["LambdaFunctionConfigurations", "EventBridgeConfiguration"])

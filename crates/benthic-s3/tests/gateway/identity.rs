@@ -9,13 +9,15 @@ use benthic_core::{
 };
 use benthic_embedded::{MemStore, Options};
 use benthic_s3::PoolSal;
-use benthic_s3::identity::{Caller, Identities, Identity, IdentityKind, KEYS_MAX, Policies, UsableKey};
+use benthic_s3::identity::{
+    Caller, EventTarget, Identities, Identity, IdentityKind, KEYS_MAX, NewEventTarget, Policies, UsableKey,
+};
 use benthic_s3::sal::limits::RECORD_CHANGES_MAX;
 use benthic_s3::sal::{RecordChange, RecordKind, Records as _, Sal};
 use benthic_s3::seal::Sealer;
 use bytes::Bytes;
 use futures::executor::block_on;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -435,4 +437,38 @@ fn changes_at_the_same_time_are_both_made() {
         assert!(one.is_ok() && other.is_ok(), "{one:?} {other:?}");
         assert_eq!(block_on(identities.oidc_provider("lab", "idp.example")).unwrap().client_ids.len(), 2);
     });
+}
+
+#[test]
+fn topics_have_a_limit_and_targets_of_the_operator_stay() {
+    let identities = open(&in_memory());
+    block_on(identities.create_account("lab")).unwrap();
+    let attributes = BTreeMap::new();
+    let new = NewEventTarget { url: "", secret: None, ca: None, broker: None, topic: Some(&attributes) };
+    let put =
+        |name: &str, found: Option<&EventTarget>| block_on(identities.put_topic("lab", name, found, new));
+    let of_operator = NewEventTarget { url: "http://localhost:1/", topic: None, ..new };
+    block_on(identities.create_event_target("lab", "operator", of_operator)).unwrap();
+    for number in 1..100 {
+        put(&format!("topic-{number}"), None).unwrap();
+    }
+    assert_eq!(kind(&put("topic-100", None)), Some(ErrorKind::LimitExceeded));
+    // A known topic can be replaced, unless it has changed.
+    let found = block_on(identities.event_target("lab", "topic-1")).unwrap();
+    put("topic-1", Some(&found)).unwrap();
+    block_on(identities.change_topic("lab", "topic-1", |attributes| {
+        attributes.insert("Policy".to_owned(), "{}".to_owned());
+    }))
+    .unwrap();
+    assert_eq!(kind(&put("topic-1", Some(&found))), Some(ErrorKind::Busy));
+    block_on(identities.remove_topic("lab", "topic-1")).unwrap();
+    assert_eq!(kind(&block_on(identities.remove_topic("lab", "topic-1"))), Some(ErrorKind::NotFound));
+    for refused in [
+        block_on(identities.remove_topic("lab", "operator")),
+        block_on(identities.change_topic("lab", "operator", |_| {})),
+    ] {
+        assert_eq!(kind(&refused), Some(ErrorKind::PermissionDenied));
+    }
+    assert!(block_on(identities.event_target("lab", "operator")).unwrap().topic.is_none());
+    assert_eq!(kind(&remove_account(&identities)), Some(ErrorKind::Conflict));
 }

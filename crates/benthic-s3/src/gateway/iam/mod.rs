@@ -1,11 +1,11 @@
-//! The APIs of IAM and STS, as far as the gateway has them: users, their keys, groups, roles, their
-//! policies, identity providers, and temporary keys.
+//! The APIs of IAM, STS and SNS, as far as the gateway has them: users, their keys, groups, roles,
+//! their policies, identity providers, temporary keys, and topics.
 //!
-//! Clients send the name of an action and its parameters as a form, signed for the service `iam` or
-//! `sts`, to the address of the gateway. Only AssumeRoleWithWebIdentity needs no signature, because
-//! it contains a token. A caller administers its own account, as far as its
-//! policies allow: the action is `iam:CreateUser`, for example, and the resource
-//! `arn:aws:iam::lab:user/ann`. A user that is created here may do nothing until it gets a policy.
+//! Clients send the name of an action and its parameters as a form, signed for the service `iam`,
+//! `sts` or `sns`, to the address of the gateway. Only AssumeRoleWithWebIdentity needs no signature,
+//! because it contains a token. A caller administers its own account, as far as its policies allow:
+//! the action is `iam:CreateUser`, for example, and the resource `arn:aws:iam::lab:user/ann`. A user
+//! that is created here may do nothing until it gets a policy.
 //!
 //! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
 
@@ -14,11 +14,13 @@ mod groups;
 mod oidc;
 mod policies;
 mod roles;
+mod sns;
 mod sts;
 mod users;
 
 use super::auth::{Keys, refused, rights, session_token};
 use super::request_facts::IamFacts;
+use crate::events::topic::Endpoints;
 use crate::identity::{Caller, Identities, Identity, IdentityKind, identity_arn, is_temporary};
 use crate::policy::{Decision, Request, Rights, decide_for_caller};
 use crate::web_identity::Issuers;
@@ -213,6 +215,10 @@ pub(super) struct Iam {
     pub keys: Arc<dyn Keys>,
     pub environment: Environment,
     pub issuers: Issuers,
+    /// The region of the gateway, for the ARNs of topics.
+    pub region: String,
+    /// The endpoints that topics may have.
+    pub endpoints: Endpoints,
 }
 
 #[async_trait]
@@ -251,14 +257,14 @@ impl S3Route for Iam {
         let service = if action == sts::WITH_WEB_IDENTITY {
             let account = facts.resource_account.clone().unwrap_or_default();
             let (access_key, rights) = (String::new(), Rights::default());
-            let call = Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            let call = Call { identities, iam: self, account, access_key, rights, facts, form };
             call.assume_role_with_web_identity(&mut result).await?;
             "sts".to_owned()
         } else {
             let unsigned =
-                || S3Error::with_message(S3ErrorCode::AccessDenied, "sign the request for iam or sts");
-            let service =
-                service.filter(|service| matches!(service.as_str(), "iam" | "sts")).ok_or_else(unsigned)?;
+                || S3Error::with_message(S3ErrorCode::AccessDenied, "sign the request for iam, sts or sns");
+            let service = service.filter(|service| matches!(service.as_str(), "iam" | "sts" | "sns"));
+            let service = service.ok_or_else(unsigned)?;
             let access_key = credentials.ok_or_else(unsigned)?.access_key;
             let token = session_token(&facts.headers, "");
             let key =
@@ -272,12 +278,15 @@ impl S3Route for Iam {
             };
             (facts.caller, facts.path, facts.id) = (key.caller, key.path, key.id);
             facts.federated = key.federated;
-            let mut call =
-                Call { identities, issuers: &self.issuers, account, access_key, rights, facts, form };
+            let mut call = Call { identities, iam: self, account, access_key, rights, facts, form };
             call.answer(&service, &action, &mut result).await?;
             service
         };
-        let namespace = if service == "iam" { IAM_NAMESPACE } else { STS_NAMESPACE };
+        let namespace = match service.as_str() {
+            "iam" => IAM_NAMESPACE,
+            "sns" => sns::NAMESPACE,
+            _ => STS_NAMESPACE,
+        };
         let id = crate::sal::Id::draw(&self.environment).map_err(failure)?;
         let text = format!(
             "<{action}Response xmlns=\"{namespace}\"><{action}Result>{result}</{action}Result>\
@@ -340,6 +349,20 @@ impl Form {
         values.collect()
     }
 
+    /// The entries of a map of texts.
+    fn map(&self, name: &str) -> S3Result<BTreeMap<String, String>> {
+        let given = self.0.keys().filter(|given| given.split('.').next() == Some(name)).count();
+        let entries = (1..=given.div_ceil(2)).map(|number| {
+            let part =
+                |part: &str| self.optional(&format!("{name}.entry.{number}.{part}")).map(str::to_owned);
+            part("key").zip(part("value"))
+        });
+        let map: Option<BTreeMap<String, String>> = entries.collect();
+        // Otherwise a key appears twice, or there are other parameters.
+        let map = map.filter(|map| 2 * map.len() == given);
+        map.ok_or_else(|| invalid(&format!("{name} is a map of texts, whose keys differ")))
+    }
+
     /// The values of a list of structures that have one field.
     fn list(&self, name: &str, field: &str) -> S3Result<Vec<String>> {
         let given = self.0.keys().filter(|given| given.split('.').next() == Some(name)).count();
@@ -355,8 +378,8 @@ impl Form {
     fn check(&self, parameters: &[&str]) -> S3Result<()> {
         for (name, value) in &self.0 {
             let (list, _) = name.split_once('.').unwrap_or((name, ""));
-            if value.is_empty() && !["Description", "ClientIDList", "ThumbprintList"].contains(&name.as_str())
-            {
+            let may_be_empty = ["AttributeValue", "Description", "ClientIDList", "ThumbprintList"];
+            if value.is_empty() && !may_be_empty.contains(&name.as_str()) {
                 return Err(invalid(&format!("the parameter {name} is empty")));
             }
             if !["Action", "Version"].contains(&list) && !parameters.contains(&list) {
@@ -370,7 +393,7 @@ impl Form {
 /// A request whose signature was checked, or one with a token.
 struct Call<'r> {
     identities: &'r Identities,
-    issuers: &'r Issuers,
+    iam: &'r Iam,
     account: String,
     access_key: String,
     rights: Rights,
@@ -394,10 +417,16 @@ impl Target<'_> {
 
 impl Call<'_> {
     async fn answer(&mut self, service: &str, action: &str, result: &mut String) -> S3Result<()> {
-        let actions = if service == "sts" { STS_ACTIONS } else { IAM_ACTIONS };
+        let actions = match service {
+            "sts" => STS_ACTIONS,
+            "sns" => sns::ACTIONS,
+            _ => IAM_ACTIONS,
+        };
         self.form.check(parameters_of(actions, action)?)?;
-        if service == "sts" {
-            return self.sts(action, result).await;
+        match service {
+            "sts" => return self.sts(action, result).await,
+            "sns" => return self.sns(action, result).await,
+            _ => {}
         }
         // Otherwise a stolen temporary key could create a permanent one.
         if is_temporary(&self.access_key) && matches!(self.facts.caller, Caller::User { .. }) {
@@ -451,12 +480,16 @@ impl Call<'_> {
 
     /// Refuses the request unless the policies of the caller allow the action on this resource.
     fn allow(&self, action: &str, resource: &str) -> S3Result<()> {
-        let action = format!("iam:{action}");
-        let request = Request { caller: &self.facts.caller, action: &action, resource, facts: &self.facts };
-        match decide_for_caller(&request, &self.rights) {
-            Decision::Allowed => Ok(()),
-            Decision::NotAllowed | Decision::Denied => Err(S3Error::new(S3ErrorCode::AccessDenied)),
+        match self.may(&format!("iam:{action}"), resource) {
+            true => Ok(()),
+            false => Err(S3Error::new(S3ErrorCode::AccessDenied)),
         }
+    }
+
+    /// Whether the policies of the caller allow an action, with the name of its service.
+    fn may(&self, action: &str, resource: &str) -> bool {
+        let request = Request { caller: &self.facts.caller, action, resource, facts: &self.facts };
+        decide_for_caller(&request, &self.rights) == Decision::Allowed
     }
 
     /// The user, group or role that the request names, if the caller may do this with it.

@@ -12,7 +12,7 @@ impl Call<'_> {
                 let url = self.form.get("Url")?;
                 let arn = oidc_provider_arn(&self.account, issuer_name(url));
                 self.allow(action, &arn)?;
-                self.issuers.check_url(url).map_err(|message| invalid(&message))?;
+                self.iam.issuers.check_url(url).map_err(|message| invalid(&message))?;
                 let client_ids = self.form.texts("ClientIDList")?;
                 let thumbprints = self.form.texts("ThumbprintList")?;
                 let created =

@@ -109,7 +109,7 @@ impl Call<'_> {
             found => found.map_err(failure)?,
         };
         let provider_arn = oidc_provider_arn(account, name);
-        let claims = match self.issuers.verify(account, &provider, token).await {
+        let claims = match self.iam.issuers.verify(account, &provider, token).await {
             Err(Failure::Refused(refusal)) => return Err(refused_token(refusal)),
             Err(Failure::NoKeys) => {
                 let message =
