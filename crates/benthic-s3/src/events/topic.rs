@@ -132,18 +132,20 @@ impl Destination {
             check_attribute(arn, attribute, value)?;
         }
         let get = |attribute: &str| attributes.get(attribute).map(String::as_str);
-        let Some(url) = endpoints.endpoint(attributes)? else {
-            let of_endpoint = [EXCHANGE, USER, PASSWORD, MECHANISM, TLS];
-            return match of_endpoint.into_iter().find(|attribute| get(attribute).is_some()) {
-                Some(attribute) => Err(format!("the attribute {attribute} needs {ENDPOINT}")),
-                None => Ok(Destination::default()),
-            };
+        let url = endpoints.endpoint(attributes)?;
+        let fitting: &[&str] = match url.as_ref().map(Url::scheme) {
+            Some("amqp" | "amqps") => &[EXCHANGE, USER, PASSWORD],
+            Some("kafka") => &[USER, PASSWORD, MECHANISM, TLS],
+            _ => &[],
         };
+        let is_given = |attribute: &&str| attributes.contains_key(*attribute);
+        let of_brokers = [EXCHANGE, USER, PASSWORD, MECHANISM, TLS];
+        if let Some(other) = of_brokers.iter().find(|other| is_given(other) && !fitting.contains(other)) {
+            return Err(format!("the attribute {other} does not fit the {ENDPOINT}"));
+        }
+        let Some(url) = url else { return Ok(Destination::default()) };
         let (user, password) = (get(USER).map(str::to_owned), get(PASSWORD));
         let (url, broker) = match url.scheme() {
-            "http" | "https" if user.is_some() || password.is_some() => {
-                return Err("a web server takes no user and no password".to_owned());
-            }
             "http" | "https" => {
                 Webhook::new(url.as_str(), None, None)?;
                 return Ok(Destination { url: url.into(), ..Destination::default() });

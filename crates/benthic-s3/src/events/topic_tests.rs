@@ -98,8 +98,10 @@ fn attributes_describe_where_events_go() {
     for (attributes, reason) in [
         (vec![("color", "red")], "does not support the attribute color"),
         (vec![("persistent", "false")], "supports only persistent=true"),
-        (vec![("amqp-exchange", "s3")], "needs push-endpoint"),
-        (vec![("push-endpoint", "http://h"), ("password", "x")], "takes no user"),
+        (vec![("amqp-exchange", "s3")], "does not fit the push-endpoint"),
+        (vec![("push-endpoint", "kafka://h"), ("amqp-exchange", "s3")], "does not fit"),
+        (vec![("push-endpoint", "amqp://h"), ("use-ssl", "true")], "does not fit"),
+        (vec![("push-endpoint", "http://h"), ("password", "x")], "does not fit"),
         (vec![("push-endpoint", "amqp://h"), ("user-name", "ada")], "needs a password"),
         (vec![("push-endpoint", "kafka://h"), ("mechanism", "GSSAPI")], "mechanism is"),
         (vec![("push-endpoint", "kafka://h"), ("use-ssl", "yes")], "use-ssl is"),
