@@ -95,8 +95,8 @@ pub struct ServeArgs {
     /// Permit identity providers (OIDC) in private networks, and with http on this machine
     #[arg(long)]
     oidc_private: bool,
-    /// Endpoint of topics that clients may create with SNS, and all below its path: a URL with http,
-    /// https, amqp, amqps or kafka; can be repeated; without it, clients cannot create topics
+    /// Endpoint of topics that clients may create with SNS, and all below its path: a URL with
+    /// http, https, amqp, amqps or kafka; can be repeated; without it, clients cannot create topics
     #[arg(long, value_name = "URL")]
     sns_endpoint: Vec<String>,
     /// Limit on concurrent connections; further ones wait

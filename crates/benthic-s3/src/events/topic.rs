@@ -1,8 +1,8 @@
 //! Topics of SNS: targets of events that clients create.
 //!
 //! A client that may choose any address could make the gateway send requests into its own network.
-//! So the operator names the endpoints that topics may have, and without them there are no topics. A
-//! bucket of another account may use a topic if the policy of the topic allows it. The gateway
+//! So the operator names the endpoints that topics may have, and without them there are no topics.
+//! A bucket of another account may use a topic if the policy of the topic allows it. The gateway
 //! checks both again before it delivers, because both may have changed.
 //!
 //! Source of the attributes: "Bucket Notifications" in the documentation of radosgw.

@@ -26,8 +26,8 @@ pub(super) fn add_amz_date(headers: &mut HeaderMap) {
     }
 }
 
-/// Brings a date of HTTP or of mail into the form of `x-amz-date`. `s3s` checks a date that seems to
-/// have this form already.
+/// Brings a date of HTTP or of mail into the form of `x-amz-date`. `s3s` checks a date that seems
+/// to have this form already.
 fn amz_date(text: &str) -> Option<String> {
     if text.len() == AMZ_DATE_LEN && text.ends_with('Z') {
         return Some(text.to_owned());

@@ -270,8 +270,8 @@ impl Document {
         RawDocument::parse(text, true)?.check(Kind::Trust)
     }
 
-    /// Parses the policy of a topic. All of its statements name accounts, services or everybody, and
-    /// only this topic.
+    /// Parses the policy of a topic. All of its statements name accounts, services or everybody,
+    /// and only this topic.
     ///
     /// # Errors
     /// As [`of_bucket`](Document::of_bucket).

@@ -2,10 +2,10 @@
 //! their policies, identity providers, temporary keys, and topics.
 //!
 //! Clients send the name of an action and its parameters as a form, signed for the service `iam`,
-//! `sts` or `sns`, to the address of the gateway. Only AssumeRoleWithWebIdentity needs no signature,
-//! because it contains a token. A caller administers its own account, as far as its policies allow:
-//! the action is `iam:CreateUser`, for example, and the resource `arn:aws:iam::lab:user/ann`. A user
-//! that is created here may do nothing until it gets a policy.
+//! `sts` or `sns`, to the address of the gateway. Only AssumeRoleWithWebIdentity needs no
+//! signature, because it contains a token. A caller administers its own account, as far as its
+//! policies allow: the action is `iam:CreateUser`, for example, and the resource
+//! `arn:aws:iam::lab:user/ann`. A user that is created here may do nothing until it gets a policy.
 //!
 //! Source: the API references of IAM (2010-05-08) and STS (2011-06-15).
 
