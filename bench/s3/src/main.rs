@@ -83,8 +83,7 @@ async fn main() -> ExitCode {
 async fn run(args: Args) -> Outcome {
     fs::create_dir_all(&args.out)?;
     let dir = fs::canonicalize(&args.out)?.join("work");
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir)?;
+    new_directory(&dir)?;
     let setting = Setting {
         benthic_s3: fs::canonicalize(&args.benthic_s3)?,
         versitygw: fs::canonicalize(&args.versitygw)?,
@@ -110,6 +109,13 @@ async fn run(args: Args) -> Outcome {
     report.write(&args.out)
 }
 
+/// Creates a directory, and first removes what a killed run left there. Process IDs repeat in the
+/// namespace of a release.
+fn new_directory(dir: &Path) -> Outcome {
+    let _ = fs::remove_dir_all(dir);
+    Ok(fs::create_dir_all(dir)?)
+}
+
 async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
     let (store, files) = setting.embedded(&setting.dir);
     match name {
@@ -122,7 +128,7 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
             // Compare again where a sync costs nothing, because then both give the same guarantee.
             let memory = Path::new("/dev/shm").join(format!("benthic-bench-s3-{}", setting.next_number()));
             let (store, files) = setting.embedded(&memory);
-            fs::create_dir_all(&memory)?;
+            new_directory(&memory)?;
             let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::versitygw(setting, &files).await;
             let note = "The same on a file system in memory, where a sync costs nothing: both keep the same promise.";
@@ -133,7 +139,7 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
         }
         "encryption" => {
             let memory = Path::new("/dev/shm").join(format!("benthic-bench-s3-{}", setting.next_number()));
-            fs::create_dir_all(&memory)?;
+            new_directory(&memory)?;
             // Of two gateways on one store, the second goes through the first.
             let [(encrypted, _), (plain, _)] =
                 ["encrypted", "plain"].map(|name| setting.embedded(&memory.join(name)));

@@ -12,8 +12,8 @@ use serde_json::json;
 /// Arguments of `benthic array ls`.
 #[derive(Args)]
 #[command(after_help = "\
-Looks at the names of all objects, also those of chunks. An array whose metadata are damaged or have an unknown type or \
-codec is printed without a type, and its error goes to stderr.
+Lists nothing below an array. Looks at the names of all objects; in a directory, not at those of most chunks. An array \
+whose metadata are damaged or have an unknown type or codec is printed without a type, and its error goes to stderr.
 
 Examples:
   benthic array ls climate

@@ -10,7 +10,7 @@
 //! librados does not report the refusal, and a client may read its own caps only as administrator.
 
 use super::snapshot::{SilentOsd, Snapshot};
-use crate::cluster_state::Osd;
+use crate::cluster_state::{Osd, Pg};
 use crate::releases;
 use futures::{StreamExt, future, stream};
 use std::collections::HashSet;
@@ -28,10 +28,14 @@ const BANNER: [u8; 6] = *b"ceph v";
 const LAST_TO_ANSWER: u32 = 16;
 
 /// Whether these OSDs, none of which answered a request, run and refuse this client: those that are
-/// up send a banner, and their releases refuse clients without osd caps. If OSDs send no banner,
-/// this takes up to 4 s.
+/// up send a banner, their releases refuse clients without osd caps, and requests do not wait for
+/// another reason. If OSDs send no banner, this takes up to 4 s.
 pub async fn refuse_this_client(silent: &[SilentOsd], snapshot: &Snapshot) -> bool {
-    let silent: HashSet<i64> = silent.iter().map(|silent| silent.osd).collect();
+    let is_inactive = |pg: &&Pg| pg.state.split('+').all(|word| word != "active");
+    let inactive = snapshot.pgs.iter().flatten().filter(is_inactive);
+    let inactive: HashSet<&str> = inactive.map(|pg| pg.pgid.as_str()).collect();
+    let silent = silent.iter().filter(|silent| !inactive.contains(silent.pg.as_str()));
+    let silent: HashSet<i64> = silent.map(|silent| silent.osd).collect();
     let osds = snapshot.map.iter().flat_map(|map| &map.osds);
     let up = osds.filter(|osd| osd.is_up() && silent.contains(&i64::from(osd.id)));
     let Some(addresses) = up.map(Osd::address).collect::<Option<Vec<SocketAddr>>>() else { return false };
@@ -45,6 +49,10 @@ pub async fn refuse_this_client(silent: &[SilentOsd], snapshot: &Snapshot) -> bo
 }
 
 fn may_refuse(snapshot: &Snapshot) -> bool {
+    // The flags `pause`, `pauserd` and `pausewr` stop all clients.
+    if snapshot.map.iter().flat_map(|map| &map.flags_set).any(|flag| flag.starts_with("pause")) {
+        return false;
+    }
     let versions = snapshot.versions.as_ref().and_then(|versions| versions.get("osd"));
     let refuses = |version: &String| releases::parse(version).is_none_or(|release| release > LAST_TO_ANSWER);
     versions.is_some_and(|versions| versions.keys().all(refuses))

@@ -73,3 +73,17 @@ fn an_osd_that_went_down_does_not_count() {
     assert!(!refuse(&[0, 1], &cluster("20.2.4", &osds(1))));
     assert!(!refuse(&[1], &cluster("20.2.4", &osds(0))));
 }
+
+#[test]
+fn requests_that_wait_for_another_reason_are_not_refused() {
+    let cluster = || cluster("18.2.7", &[daemon(0, b"ceph v2\n")]);
+    let mut paused = cluster();
+    paused.map.as_mut().unwrap().flags_set = vec!["pauserd".to_owned(), "pausewr".to_owned()];
+    assert!(!refuse(&[0], &paused));
+    let with_state = |state: &str| {
+        let pgs = serde_json::from_value(json!([{ "pgid": "1.0", "state": state }])).unwrap();
+        Snapshot { pgs, ..cluster() }
+    };
+    assert!(!refuse(&[0], &with_state("undersized+degraded+peered")));
+    assert!(refuse(&[0], &with_state("active+undersized")));
+}

@@ -5,15 +5,23 @@ use crate::ffi::args::{item, text};
 use crate::rados::applications::{self, TEXT_BYTES_MAX};
 use crate::rados::ioctx::Ioctx;
 use crate::runtime::wait;
-use benthic_core::Result;
 use benthic_core::error::errno;
+use benthic_core::{Error, ErrorKind, Result};
 use std::ffi::{c_char, c_int};
 
 /// # Safety
 /// As in `librados.h`; the same holds for the functions below.
 unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
     // SAFETY: the caller's promise.
-    unsafe { text(name, "application, key or value", TEXT_BYTES_MAX) }
+    let text = unsafe { text(name, "application, key or value", TEXT_BYTES_MAX) };
+    text.map_err(|error| match error.kind() {
+        // As with monitors.
+        ErrorKind::LimitExceeded => {
+            Error::new(ErrorKind::InvalidArgument, "an application, a key or a value is too long")
+                .with_source(error)
+        }
+        _ => error,
+    })
 }
 
 api! {

@@ -253,7 +253,9 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
     };
     blocking(move || {
         let (conf, id) = (conf.as_deref(), id.as_deref());
-        Ok((Settings::read(conf, id)?, classes::osd_versions(conf, id)?))
+        let settings = Settings::read(conf, id)?;
+        // The versions are only for a warning.
+        Ok((settings, classes::osd_versions(conf, id).unwrap_or_default()))
     })
     .await
 }

@@ -41,8 +41,8 @@ const RETRY_S_MAX: u64 = 600;
 /// Maximum retry delay if no OSD answers.
 const RETRY_S_MAX_SILENT: u64 = 60;
 const REFUSED: &str = "they accept connections and answer no request of this client; its key probably has no osd caps, which OSDs of \
-                       Ceph 18 and later require: `ceph auth caps client.NAME mon 'allow r' mgr 'allow r' osd 'allow rx'` \
-                       replaces all its caps";
+                       Ceph 18 and later require: if `ceph auth get client.NAME` shows none, repeat its other caps and add osd \
+                       'allow rx' with `ceph auth caps`, which replaces all of them";
 
 /// Polls one cluster, also while it is unreachable.
 pub struct Watcher<'a> {
@@ -52,6 +52,9 @@ pub struct Watcher<'a> {
     has_polled: bool,
     /// Whether an OSD has ever answered this client.
     has_answered: bool,
+    /// Whether the OSDs refuse this client. Stays until one answers: a dead OSD among them sends no
+    /// banner, which says nothing about the others.
+    is_refused: bool,
     gatherer: Gatherer,
     clock: SystemClock,
     probe_pool: Option<String>,
@@ -111,6 +114,7 @@ impl<'a> Watcher<'a> {
             attempt: None,
             has_polled: false,
             has_answered: false,
+            is_refused: false,
             gatherer: Gatherer::default(),
             clock: SystemClock,
             probe_pool: args.probe_pool,
@@ -255,7 +259,9 @@ impl<'a> Watcher<'a> {
             snapshot = self.gatherer.read(store, self.clock.unix_ns() / 1_000_000_000).await?;
         }
         self.has_answered |= !answers.answered.is_empty();
-        let refused = !self.has_answered && refuse_this_client(&answers.silent, &snapshot).await;
+        let refused =
+            !self.has_answered && (self.is_refused || refuse_this_client(&answers.silent, &snapshot).await);
+        self.is_refused = refused;
         self.ask_libraries(store, &mut snapshot, &answers, is_new, refused).await;
         let has_asked = answers.answered.len() + answers.silent.len() > 0;
         snapshot.osd_answers = (has_asked && !refused).then_some(answers);
