@@ -35,10 +35,14 @@ impl DynamicFilter {
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
+    /// The fragment with the filter's last state that was sent.
+    pub fn last(&self) -> Arc<FilteredFragment> {
+        Arc::clone(&self.last.lock().1)
+    }
+
     /// The filter's last state that was sent, for people.
     pub fn describe(&self, dynamic: &Expr) -> String {
-        let last = Arc::clone(&self.last.lock().1);
-        let text = match &last.filter {
+        let text = match &self.last().filter {
             Some(filter) => filter.to_string(),
             None => dynamic.to_string(),
         };

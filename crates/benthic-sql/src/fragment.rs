@@ -93,6 +93,13 @@ pub struct FilteredFragment {
     pub index: Option<Arc<IndexPlan>>,
 }
 
+impl FilteredFragment {
+    /// The filter, if the plan contains it.
+    pub fn sent_filter(&self) -> Option<&Expr> {
+        self.filter.as_ref().filter(|_| self.plan.is_some())
+    }
+}
+
 impl Fragment {
     /// Converts a node and everything below it to a fragment, if this is possible and useful.
     ///
