@@ -80,8 +80,11 @@ impl Catalog {
             }
         };
         changed.map_err(Failure::of_commit)?;
-        let view = self.open(grant, namespace, table).await?;
-        let (location, metadata) = view.metadata().map_err(Failure::of_table)?;
+        let read = async {
+            let view = self.open(grant, namespace, table).await?;
+            view.metadata().map_err(Failure::of_table)
+        };
+        let (location, metadata) = read.await.map_err(Failure::after_commit)?;
         Ok(json!({ "metadata-location": location.uri(), "metadata": metadata }))
     }
 }
@@ -180,9 +183,15 @@ fn requested<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>, Failur
     }
 }
 
+/// A snapshot of the table that the catalog shows.
 fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
     let known = head.snapshots.iter().find(|snapshot| *id == snapshot.id);
     let known = known.ok_or_else(|| Failure::bad_request(&format!("the table has no snapshot {id}")))?;
+    if head.is_grouped(known) {
+        return Err(Failure::unsupported(
+            "the snapshot has column groups, which Iceberg does not have; use `benthic table rollback` or `benthic table tag`",
+        ));
+    }
     Ok(known.id)
 }
 

@@ -54,6 +54,12 @@ impl Failure {
         }
     }
 
+    /// A failure after the commit, which is made.
+    pub fn after_commit(failure: Failure) -> Failure {
+        let message = format!("the change is made, but the table cannot be read: {}", failure.message);
+        Failure::new(StatusCode::GATEWAY_TIMEOUT, "CommitStateUnknownException", &message)
+    }
+
     /// The same failure, of a request for a token.
     pub fn of_login(failure: Failure) -> Failure {
         let kind = match failure.status {

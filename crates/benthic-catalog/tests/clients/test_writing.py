@@ -243,6 +243,23 @@ def test_snapshots_are_tagged_and_restored(store, writer, lakes):
     assert list(lakes.load_table("lake.tagged").refs()) == ["main"]
 
 
+def test_snapshots_with_column_groups_are_neither_restored_nor_tagged(store, writer, lakes):
+    store.create("lake/grouped", numbered(1), "--group", "text")
+    store.run("benthic-sql", "table", "rewrite", "lake/grouped", "--one-group")
+    history = store.run("benthic-sql", "table", "history", "lake/grouped")
+    empty, grouped, joined = [entry["snapshot"] for entry in history]
+    shown = [snapshot.snapshot_id for snapshot in lakes.load_table("lake.grouped").snapshots()]
+    assert shown == [empty, joined]
+    main = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": grouped}
+    for update in [main, main | {"ref-name": "t", "type": "tag"}]:
+        status, _, message = failure(commit(writer, "lake/grouped", [update]))
+        assert status == 406 and "has column groups" in message, message
+    assert store.run("benthic-sql", "table", "history", "lake/grouped") == history
+    assert list(lakes.load_table("lake.grouped").refs()) == ["main"]
+    assert commit(writer, "lake/grouped", [main | {"snapshot-id": empty}]).ok
+    assert ids(store, "lake.grouped") == []
+
+
 def commit(writer, table, updates, requirements=()):
     pool, name = table.split("/")
     body = {"requirements": list(requirements), "updates": updates}
