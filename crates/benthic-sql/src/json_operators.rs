@@ -1,9 +1,12 @@
 //! The operators `->` and `->>` on texts in JSON, which are the functions `json_get` and
 //! `json_as_text`.
 //!
-//! In the parser's generic dialect they bind less than comparisons and `||`, so
-//! `doc ->> 'kind' = 'push'` would compare the key with the value. Postgres reads it as
-//! `(doc ->> 'kind') = 'push'`, and so do the rules here. Parentheses in the statement remain.
+//! In the parser's generic dialect they bind less than comparisons, so `doc ->> 'kind' = 'push'`
+//! would compare the key with the value. `||` binds as much as `*`, so `doc ->> 'n' || 1 + 2` would
+//! add 2 to a text. In Postgres, these operators bind more than comparisons and less than
+//! arithmetic, and operators of the same level from left to right ("Operator Precedence" in its
+//! manual). So do the rules here. Parentheses in the statement remain. Other operators, such as
+//! those on bits, keep the parser's order.
 
 use benthic_fragment::json;
 use datafusion::common::{DFSchema, Result};
@@ -43,8 +46,8 @@ impl ExprPlanner for JsonOperators {
     }
 }
 
-/// Makes the operators bind more than comparisons, and as much as `||`. Lambdas, which also have
-/// arrows, must be rewritten before.
+/// Makes `->`, `->>` and `||` bind more than comparisons and less than arithmetic. Lambdas, which
+/// also have arrows, must be rewritten before.
 pub fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::Explain(explain) => rewrite(&mut explain.statement),
@@ -59,19 +62,70 @@ pub fn rewrite(statement: &mut Statement) {
 }
 
 /// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`, and
-/// `(value = doc) -> key` into `value = (doc -> key)`.
+/// `(value = doc) -> key` into `value = (doc -> key)`. The groups within the operands are right
+/// already, except those that the parser made of the right one.
 fn bind(expr: &mut ast::Expr) {
-    use BinaryOperator::{Arrow, LongArrow};
-    let ast::Expr::BinaryOp { left, op: op @ (Arrow | LongArrow), right } = expr else { return };
+    let ast::Expr::BinaryOp { left, op, right } = expr else { return };
+    if level(op).is_none() {
+        return;
+    }
     let op = op.clone();
     let (mut left, mut right) = (take(left), take(right));
-    let mut joined = take(first_compared(&mut right));
-    let key = first_joined(&mut joined);
-    let doc = last_compared(&mut left);
-    *key = ast::Expr::BinaryOp { left: Box::new(take(doc)), op, right: Box::new(take(key)) };
-    *doc = joined;
+    let operands = take(first_compared(&mut right));
+    let operand = last_compared(&mut left);
+    *operand = grouped(take(operand), op, operands);
     *first_compared(&mut right) = left;
     *expr = right;
+}
+
+/// The operands and operators in the same order, grouped by the levels of the operators.
+fn grouped(left: ast::Expr, op: BinaryOperator, right: ast::Expr) -> ast::Expr {
+    let (mut first, mut rest) = (right, Vec::new());
+    loop {
+        match first {
+            ast::Expr::BinaryOp { left, op: next, right }
+                if level(&next).is_some_and(|next| Some(next) <= level(&op)) =>
+            {
+                rest.push((next, *right));
+                first = *left;
+            }
+            other => {
+                first = other;
+                break;
+            }
+        }
+    }
+    rest.push((op, first));
+    let mut all = left;
+    for (op, operand) in rest.into_iter().rev() {
+        let left = last_operand(&mut all, &op);
+        *left = ast::Expr::BinaryOp { left: Box::new(take(left)), op, right: Box::new(operand) };
+    }
+    all
+}
+
+/// The left operand of an operator that follows an expression.
+fn last_operand<'e>(mut expr: &'e mut ast::Expr, following: &BinaryOperator) -> &'e mut ast::Expr {
+    loop {
+        match expr {
+            ast::Expr::BinaryOp { op, .. } if level(op).is_none_or(|op| Some(op) >= level(following)) => {
+                return expr;
+            }
+            ast::Expr::BinaryOp { right, .. } => expr = right,
+            other => return other,
+        }
+    }
+}
+
+/// How much an operator binds. `None` for those that keep the parser's groups.
+fn level(op: &BinaryOperator) -> Option<u8> {
+    use BinaryOperator as B;
+    match op {
+        B::Multiply | B::Divide | B::Modulo => Some(2),
+        B::Plus | B::Minus => Some(1),
+        B::Arrow | B::LongArrow | B::StringConcat => Some(0),
+        _ => None,
+    }
 }
 
 fn take(expr: &mut ast::Expr) -> ast::Expr {
@@ -118,16 +172,6 @@ fn last_compared(mut expr: &mut ast::Expr) -> &mut ast::Expr {
             | E::Like { pattern: last, escape_char: None, .. }
             | E::ILike { pattern: last, escape_char: None, .. }
             | E::SimilarTo { pattern: last, escape_char: None, .. } => expr = last,
-            other => return other,
-        }
-    }
-}
-
-/// The first operand of `||`, or any other expression itself.
-fn first_joined(mut expr: &mut ast::Expr) -> &mut ast::Expr {
-    loop {
-        match expr {
-            ast::Expr::BinaryOp { left, op: BinaryOperator::StringConcat, .. } => expr = left,
             other => return other,
         }
     }

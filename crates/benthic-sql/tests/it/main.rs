@@ -15,6 +15,7 @@ mod index_choice;
 mod indexes;
 mod input;
 mod local_files;
+mod operators;
 mod partitioned_joins;
 mod physics;
 mod pushed;
