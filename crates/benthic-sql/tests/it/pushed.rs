@@ -8,7 +8,7 @@ use benthic_sql::session::Settings;
 
 /// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in
 /// the client.
-const PUSHED: [(&str, &[&str], &[&str]); 19] = [
+const PUSHED: [(&str, &[&str], &[&str]); 20] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     (
         "SELECT id + v AS k FROM t.series ORDER BY k LIMIT 2",
@@ -93,6 +93,12 @@ const PUSHED: [(&str, &[&str], &[&str]); 19] = [
         "SELECT id FROM t.nested WHERE array_has_any(list, [5, 7]) AND array_has_all(list, [0, 1])",
         &["FilterExec: (array_has(list@1, 5) OR array_has(list@1, 7)) AND array_has(list@1, 0) AND"],
         &[],
+    ),
+    // Lambdas in lambdas stay in the client.
+    (
+        "SELECT id FROM t.nested WHERE array_any_match(list, n -> array_any_match(list, n -> n + 4 = id)) AND id > 2",
+        &["FilterExec: id@0 > 2"],
+        &["array_any_match("],
     ),
     // Each object would have to return more rows than one is allowed to hold.
     ("SELECT id FROM t.series ORDER BY w LIMIT 9000", &[], &["SortExec"]),
