@@ -14,7 +14,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, VisitMut, visit_expressions_mut};
 use std::mem::replace;
 use std::ops::ControlFlow;
 
@@ -51,14 +51,17 @@ impl ExprPlanner for JsonOperators {
 pub fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::Explain(explain) => rewrite(&mut explain.statement),
-        Statement::Statement(statement) => {
-            let _ = visit_expressions_mut(&mut **statement, |expr| {
-                bind(expr);
-                ControlFlow::<()>::Continue(())
-            });
-        }
+        Statement::Statement(statement) => rewrite_in(&mut **statement),
         _ => {}
     }
+}
+
+/// The same in an expression, or another part of a statement.
+pub fn rewrite_in(part: &mut impl VisitMut) {
+    let _ = visit_expressions_mut(part, |expr| {
+        bind(expr);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`, and

@@ -11,7 +11,7 @@ use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, Value,
+    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, Value, VisitMut,
     visit_expressions_mut,
 };
 use std::collections::HashMap;
@@ -26,14 +26,17 @@ type Functions = HashMap<String, Arc<HigherOrderUDF>>;
 pub fn rewrite(statement: &mut Statement, functions: &Functions) {
     match statement {
         Statement::Explain(explain) => rewrite(&mut explain.statement, functions),
-        Statement::Statement(statement) => {
-            let _ = visit_expressions_mut(&mut **statement, |expr| {
-                rewrite_call(expr, functions);
-                ControlFlow::<()>::Continue(())
-            });
-        }
+        Statement::Statement(statement) => rewrite_in(&mut **statement, functions),
         _ => {}
     }
+}
+
+/// The same in an expression, or another part of a statement.
+pub fn rewrite_in(part: &mut impl VisitMut, functions: &Functions) {
+    let _ = visit_expressions_mut(part, |expr| {
+        rewrite_call(expr, functions);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 fn rewrite_call(expr: &mut Expr, functions: &Functions) {

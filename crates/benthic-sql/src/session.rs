@@ -38,7 +38,7 @@ use benthic_table::ids::TableObject;
 use benthic_table::{FileEntry, Snapshot, SnapshotSelector, Table, suggest};
 use benthic_wasm::Calls;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::{Column, DataFusionError, TableReference};
+use datafusion::common::{Column, DFSchema, DataFusionError, TableReference};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -220,7 +220,7 @@ impl SqlSession {
         let rows = || {
             let mut rows = context.read_table(Arc::new(rows))?.alias(&quoted(&name))?;
             if let Some(sql) = &selection.sql {
-                let filter = rows.parse_sql_expr(sql)?;
+                let filter = parse_condition(&context.state(), sql, rows.schema())?;
                 rows = rows.filter(filter)?;
             }
             for filter in selection.filters {
@@ -668,6 +668,15 @@ fn parse(state: &SessionState, sql: &str) -> Result<Statement> {
     lambdas::rewrite(&mut statement, state.higher_order_functions());
     json_operators::rewrite(&mut statement);
     Ok(statement)
+}
+
+/// Parses a condition on rows with this schema.
+fn parse_condition(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::common::Result<Expr> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut condition = state.sql_to_expr_with_alias(sql, &dialect)?;
+    lambdas::rewrite_in(&mut condition.expr, state.higher_order_functions());
+    json_operators::rewrite_in(&mut condition.expr);
+    state.create_logical_expr_from_sql_expr(condition, schema)
 }
 
 /// Names the `benthic` command that does what the refused statement would do.

@@ -12,8 +12,10 @@ use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, ErrorKind, ListRequest, Namespaces, Pool, Result, Store};
 use benthic_embedded::EmbeddedStore;
 use benthic_sql::errors::from_datafusion;
-use benthic_sql::session::Settings;
-use benthic_table::{Alter, Definition, Partitioning, Table, VacuumOptions, drop_table, vacuum};
+use benthic_sql::session::{Selection, Settings};
+use benthic_table::{
+    Alter, Definition, Partitioning, SnapshotSelector, Table, VacuumOptions, drop_table, vacuum,
+};
 use futures::TryStreamExt;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -353,4 +355,35 @@ async fn a_snapshot_is_read_whole_while_others_write() {
     let all = concat_batches(&batches[0].schema(), &batches).unwrap();
     assert_eq!(all.num_rows(), 1_000);
     assert_eq!(same(&store, "SELECT count(*) FROM p.t").await, ["2000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_of_a_selection_has_the_syntax_of_queries() {
+    let store = store().await;
+    let list = |id: i32| Some((0..id).map(Some));
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..4))),
+        ("doc", Arc::new(StringArray::from_iter_values((0..4).map(|id| format!(r#"{{"n": {id}}}"#))))),
+        ("list", Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>((0..4).map(list)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let table = table(&store, "t", &Definition::new(&batch.schema()).unwrap()).await;
+    append(&table, &[batch]).await;
+    let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
+    for (sql, id) in [
+        ("doc ->> 'n' || 1 + 1 = '22' AND id < 9", "2"),
+        ("array_any_match(list, x -> array_any_match(list, y -> x + y = 4))", "3"),
+    ] {
+        for pushdown in ALL {
+            let session = session(&store, settings(pushdown, true));
+            let selection = Selection {
+                columns: Some(vec!["id".to_owned()]),
+                sql: Some(sql.to_owned()),
+                ..Selection::default()
+            };
+            let found: Vec<_> =
+                session.select(snapshot.clone(), selection).await.unwrap().try_collect().await.unwrap();
+            assert_eq!(rows(&found), [id], "{pushdown:?} {sql}");
+        }
+    }
 }
