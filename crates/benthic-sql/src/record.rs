@@ -5,11 +5,11 @@
 //! rows satisfied the conditions and how many bytes were read. The sums go to the table's records
 //! ([`Table::add_access`]). Only kinds of conditions are recorded, never values.
 //!
-//! A dynamic filter that a fragment takes to the objects, such as the keys of a join, is a condition
-//! like others. In other scans, a dynamic filter or a limit makes the numbers say nothing about the
-//! conditions. Of such a scan, only the columns and indexes are recorded. A query whose rows are not
-//! all read is not recorded. An error of recording is logged, and a recording that takes long is
-//! given up.
+//! A dynamic filter that a fragment takes to the objects, such as the keys of a join, is a
+//! condition like others. In other scans, a dynamic filter or a limit makes the numbers say nothing
+//! about the conditions. Of such a scan, only the columns and indexes are recorded. A query whose
+//! rows are not all read is not recorded. An error of recording is logged, and a recording that
+//! takes long is given up.
 
 use crate::common_subplan::CommonSubplanExec;
 use crate::expr::{self, Plan, is_dynamic};
