@@ -26,7 +26,9 @@ use async_trait::async_trait;
 use benthic_core::Environment;
 use benthic_core::Result;
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::http::Extensions;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -36,7 +38,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::route::S3Route;
 use s3s::service::{S3Service, S3ServiceBuilder};
-use s3s::{Body, HttpError, S3Request, S3Response, S3Result};
+use s3s::{Body, HttpError, S3Request, S3Response, S3Result, s3_error};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -377,20 +379,27 @@ impl Server {
             return Ok(answer);
         }
         let body_timeout = self.limits.body_timeout;
-        let expects = request.headers().contains_key(EXPECT);
+        let headers = request.headers();
+        let expects = headers.contains_key(EXPECT);
+        // A body in chunks has no length, even if there is a length in the headers.
+        let has_length = headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);
         let state = Arc::new(BodyState::default());
         let query = request.uri().query().unwrap_or_default();
         let is_bucket = query.is_empty() && self.is_bucket(&request);
         let document = Document::of(request.method(), query, is_bucket, request.headers());
         let form = FormHead::of(request.method(), request.headers());
-        let is_form = form.is_some();
         if let Some(form) = &form {
             request.extensions_mut().insert(Arc::clone(form));
         }
         let request = request.map(|body| {
-            Body::http_body_unsync(TimedBody::new(body, body_timeout, document, form, Arc::clone(&state)))
+            let body = TimedBody::new(body, body_timeout, document, form.clone(), Arc::clone(&state));
+            Body::http_body_unsync(body)
         });
-        let mut answer = self.service.call(request).await?;
+        let mut answer = match form.is_some() && !has_length {
+            // Without a length, `s3s` reads the file into memory before it checks the permissions.
+            true => s3_error!(MissingContentLength).to_http_response().unwrap_or_default(),
+            false => self.service.call(request).await?,
+        };
         // `s3s` reports a document that cannot be read as a server error. Return the actual cause.
         if answer.status().is_server_error()
             && let Some(failure) = state.take_failure()
@@ -401,8 +410,8 @@ impl Server {
         if is_control {
             return Ok(iam::fix_error(answer, s3_control::NAMESPACE).await);
         }
-        if is_form {
-            answer = post_form::fix_answer(answer).await;
+        if let Some(form) = &form {
+            answer = post_form::fix_answer(answer, form).await;
         }
         // The client waits for `100 Continue` and never got it. Close the connection, because some
         // clients (botocore) take the next answer on such a connection for a part of this one.

@@ -2,8 +2,9 @@
 //! adds the fields `acl` and `tagging`, which `s3s` checks but does not pass on.
 //!
 //! The gateway copies the beginning of the body while `s3s` reads it, and looks for the two fields
-//! there. If this parser and that of `s3s` disagreed about a form, a field could have escaped the
-//! form's policy, so the policy is checked again for the values that are used.
+//! there. This parser and that of `s3s` can disagree about a form, and then a field would escape
+//! the form's policy. So the policy is checked again for the values that this parser finds, and for
+//! fields that it does not find.
 
 use super::tags;
 use bytes::Bytes;
@@ -44,26 +45,33 @@ impl FormHead {
             head.extend_from_slice(&data[..data.len().min(room)]);
         }
     }
+
+    /// Whether the beginning has its maximum size, but its fields were not read.
+    fn is_full(&self) -> bool {
+        self.data.lock().as_ref().is_some_and(|head| head.len() == HEAD_BYTES_MAX)
+    }
 }
 
 /// Adds the fields `acl` and `tagging` of a form.
 ///
 /// # Errors
 /// `MalformedPOSTRequest`, `MalformedXML`; `AccessDenied` if the form's policy does not permit a
-/// value.
+/// value, or demands a field that is missing.
 pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<()> {
-    let malformed =
-        || s3_error!(MalformedPOSTRequest, "a form must begin with its fields, of together at most 64 KiB");
+    let malformed = || s3_error!(MalformedPOSTRequest, "a form must begin with its fields");
     let head = request.extensions.get::<Arc<FormHead>>().ok_or_else(malformed)?;
-    let data = head.data.lock().take().ok_or_else(malformed)?;
-    let fields = fields(&data, &head.boundary).ok_or_else(malformed)?;
+    let mut data = head.data.lock();
+    let fields = data.as_deref().and_then(|data| fields(data, &head.boundary)).ok_or_else(malformed)?;
     let policy = request.input.policy.as_ref();
     // As for other fields, the last one of a name counts.
-    let find = |wanted: &str| match fields.iter().rfind(|(name, _)| name.eq_ignore_ascii_case(wanted)) {
-        Some((_, value)) if policy.is_some_and(|policy| !permits(policy, wanted, value)) => {
-            Err(s3_error!(AccessDenied, "the policy of the form does not permit the field {wanted}"))
+    let find = |wanted: &str| {
+        let found = fields.iter().rfind(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let value = found.map(|(_, value)| *value);
+        if policy.is_some_and(|policy| !permits(policy, wanted, value)) {
+            let message = "the policy of the form does not permit this value of the field";
+            return Err(s3_error!(AccessDenied, "{message} {wanted}"));
         }
-        field => Ok(field.map(|(_, value)| *value).filter(|value| !value.is_empty())),
+        Ok(value.filter(|value| !value.is_empty()))
     };
     let (acl, tagging) = (find("acl")?, find("tagging")?);
     let input = &mut request.input;
@@ -79,19 +87,22 @@ pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<(
         }
         input.tagging = Some(tags::header_of(document)?);
     }
+    *data = None;
     Ok(())
 }
 
-/// Whether the policy of a form names this field and permits its value.
-fn permits(policy: &PostPolicy, name: &str, value: &str) -> bool {
+/// Whether the policy of a form permits this value of a field. The policy must name each field that
+/// the form has. A field that the form does not have counts as empty.
+fn permits(policy: &PostPolicy, name: &str, value: Option<&str>) -> bool {
+    let given = value.unwrap_or_default();
     let mut decisions = policy.conditions.iter().filter_map(|condition| match condition {
-        PostPolicyCondition::Eq { field, value: wanted } => (field == name).then(|| value == wanted),
+        PostPolicyCondition::Eq { field, value: wanted } => (field == name).then(|| given == wanted),
         PostPolicyCondition::StartsWith { field, prefix } => {
-            (field == name).then(|| value.starts_with(prefix))
+            (field == name).then(|| given.starts_with(prefix))
         }
         PostPolicyCondition::ContentLengthRange { .. } => None,
     });
-    decisions.next() == Some(true) && decisions.all(|permitted| permitted)
+    decisions.next().unwrap_or(value.is_none()) && decisions.all(|permitted| permitted)
 }
 
 /// The names and values of the fields before the file; `None` if the beginning of a form is not
@@ -173,8 +184,9 @@ pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Corrects the answer to a form. If the policy does not allow the form, S3 answers AccessDenied,
-/// but `s3s` answers InvalidPolicyDocument.
-pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
+/// but `s3s` answers InvalidPolicyDocument. S3 has an error of its own for fields that are too
+/// large.
+pub(super) async fn fix_answer(answer: Response<Body>, form: &FormHead) -> Response<Body> {
     if answer.status() != StatusCode::BAD_REQUEST {
         return answer;
     }
@@ -182,6 +194,11 @@ pub(super) async fn fix_answer(answer: Response<Body>) -> Response<Body> {
     // `s3s` created this document, so it is complete and small.
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
+    if form.is_full() && text.contains("<Code>MalformedPOSTRequest</Code>") {
+        let message = "the file of a form must begin within the first 64 KiB";
+        let too_large = s3_error!(MaxPostPreDataLengthExceededError, "{message}");
+        return too_large.to_http_response().unwrap_or_default();
+    }
     let code = "<Code>InvalidPolicyDocument</Code>";
     if !text.contains(code) || !text.contains("<Message>Policy condition") {
         return Response::from_parts(parts, Body::from(body));

@@ -62,13 +62,15 @@ fn the_beginning_of_a_form_has_a_limit() {
         head.add(&[1; HEAD_BYTES_MAX / 2]);
         head.add(&[2]);
     }
+    assert!(head.is_full());
     assert_eq!(head.data.lock().take().unwrap().len(), HEAD_BYTES_MAX);
     head.add(&[3]);
     assert_eq!(*head.data.lock(), None);
+    assert!(!head.is_full());
 }
 
 #[test]
-fn a_policy_must_name_a_field_and_permit_its_value() {
+fn a_policy_decides_about_fields_that_are_given_or_missing() {
     let starts = |field: &str, prefix: &str| PostPolicyCondition::StartsWith {
         field: field.to_owned(),
         prefix: prefix.to_owned(),
@@ -79,16 +81,19 @@ fn a_policy_must_name_a_field_and_permit_its_value() {
     };
     let expiration = Timestamp::parse(TimestampFormat::EpochSeconds, "0").unwrap();
     let policy = |conditions| PostPolicy { expiration: expiration.clone(), conditions };
-    for (conditions, expected) in [
-        (vec![], false),
-        (vec![equals("key", "public-read")], false),
-        (vec![PostPolicyCondition::ContentLengthRange { min: 0, max: 9 }], false),
-        (vec![equals("acl", "public-read")], true),
-        (vec![equals("acl", "private")], false),
-        (vec![starts("acl", "")], true),
-        (vec![starts("acl", "public-"), equals("key", "a")], true),
-        (vec![starts("acl", "public-"), equals("acl", "private")], false),
+    for (conditions, given, missing) in [
+        (vec![], false, true),
+        (vec![equals("key", "public-read")], false, true),
+        (vec![PostPolicyCondition::ContentLengthRange { min: 0, max: 9 }], false, true),
+        (vec![equals("acl", "public-read")], true, false),
+        (vec![equals("acl", "private")], false, false),
+        (vec![starts("acl", "")], true, true),
+        (vec![starts("acl", "public-"), equals("key", "a")], true, false),
+        (vec![starts("acl", "public-"), equals("acl", "private")], false, false),
+        (vec![starts("acl", ""), equals("acl", "private")], false, false),
     ] {
-        assert_eq!(permits(&policy(conditions.clone()), "acl", "public-read"), expected, "{conditions:?}");
+        let policy = policy(conditions);
+        assert_eq!(permits(&policy, "acl", Some("public-read")), given, "{policy:?}");
+        assert_eq!(permits(&policy, "acl", None), missing, "{policy:?}");
     }
 }

@@ -117,7 +117,9 @@ def test_a_form_has_tags_and_an_acl(gateway, s3, bucket, policy):
         ({"tagging": f"<Tagging><TagSet>{many}</TagSet></Tagging>"}, "InvalidTag"),
     ]:
         assert post(gateway, bucket, policy(fields=given))[:2] == (400, code), given
-    assert post(gateway, bucket, {"key": "a", "x-amz-meta-a": "x" * 65_600})[:2] == (400, "MalformedPOSTRequest")
+    # Too large are one field, all fields together, and all fields with their names.
+    for large in ({"x-ignore-0": "x" * 65_600}, *({f"x-ignore-{number}": "x" * 1_000 for number in range(count)} for count in (70, 63))):
+        assert post(gateway, bucket, policy() | large)[:2] == (400, "MaxPostPreDataLengthExceededError"), len(large)
     assert is_empty(s3, bucket)
     assert post(gateway, bucket, fields)[0] == 204
     assert request(gateway, "GET", f"/{bucket}/a")[::2] == (200, b"data")
@@ -125,6 +127,33 @@ def test_a_form_has_tags_and_an_acl(gateway, s3, bucket, policy):
     assert s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"] == tags
     assert post(gateway, bucket, policy("b", fields={"x-amz-tagging": "a=1"}))[0] == 204
     assert s3.get_object_tagging(Bucket=bucket, Key="b")["TagSet"] == tags[:1]
+
+
+def test_a_form_cannot_hide_a_field(gateway, s3, bucket, policy):
+    """Two parsers read a form. A field that only one of them finds is refused."""
+    body, headers = form(policy(fields={"tagging": TAGS}), b"data")
+    boundary = headers["Content-Type"].split("=")[1]
+    hidden = [b"x" + body]
+    for disposition in (
+        'form-data; filename="; name=file"; name="x-ignore-1"',
+        'form-data; name="file"\r\nContent-Disposition: form-data; name="x-ignore-1"',
+    ):
+        hidden.append(f"--{boundary}\r\nContent-Disposition: {disposition}\r\n\r\n\r\n".encode() + body)
+    for text in hidden:
+        status, _, answer = request(gateway, "POST", f"/{bucket}", text, headers)
+        assert status == 403 and b"this value of the field tagging" in answer, answer
+    assert is_empty(s3, bucket)
+
+
+def test_a_form_needs_a_length(gateway, s3, bucket, policy):
+    """Otherwise its file would have to stay in memory until its size is known."""
+    for fields in (policy(), {"key": "a"}):
+        body, headers = form(fields, b"data")
+        length = {"Content-Length": str(len(body)), "Transfer-Encoding": "chunked"}
+        for given, sent in (({}, iter([body])), (length, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))):
+            status, _, text = request(gateway, "POST", f"/{bucket}", sent, headers | given)
+            assert status == 411 and b"<Code>MissingContentLength</Code>" in text
+    assert is_empty(s3, bucket)
 
 
 def test_a_policy_of_another_bucket(gateway, s3, bucket, policy):
