@@ -17,7 +17,9 @@ use std::time::Duration;
 /// Limit on the time of one delivery, with the time to connect.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// After this time without a message, the gateway closes the connections of a target.
-const IDLE_MS: u64 = 10 * 60 * 1_000;
+pub(super) const IDLE_MS: u64 = 10 * 60 * 1_000;
+/// Limit on the targets whose connections stay open after a pass: clients can create many topics.
+pub(super) const KEPT_MAX: usize = 256;
 /// Limit of the name of a topic, as Kafka has it.
 const TOPIC_BYTES_MAX: usize = 249;
 
@@ -139,7 +141,8 @@ impl Brokers {
         self.0.lock().retain(|_, known| now_ms.saturating_sub(known.used_ms) < IDLE_MS);
     }
 
-    /// The broker of a target. Forgets the one of an earlier target with this name.
+    /// The broker of a target. Forgets the one of an earlier target with this name. If there are
+    /// too many brokers, only the caller has this one.
     ///
     /// # Errors
     /// Those of `create`.
@@ -156,7 +159,9 @@ impl Brokers {
         }
         let broker = Arc::new(create()?);
         let new = Known { target: target.clone(), broker: Arc::clone(&broker), used_ms: now_ms };
-        known.insert(name.to_owned(), new);
+        if known.len() < KEPT_MAX || known.contains_key(name) {
+            known.insert(name.to_owned(), new);
+        }
         Ok(broker)
     }
 }

@@ -1,4 +1,4 @@
-use super::{Broker, Brokers, Message};
+use super::{Broker, Brokers, KEPT_MAX, Message};
 use crate::events::webhook::Failure;
 use crate::identity;
 use crate::identity::Sasl;
@@ -79,7 +79,7 @@ fn a_target_keeps_its_connections_until_it_changes_or_is_idle() {
     let brokers = Brokers::default();
     let (first, second) = (target("one:1"), target("two:1"));
     let create = || new("host:9092", &kafka("t", false), None, None);
-    let get = |name, target, now_ms| brokers.get((name, target), now_ms, create).expect("a broker");
+    let get = |name: &str, target, now_ms| brokers.get((name, target), now_ms, create).expect("a broker");
     let a = get("main/a", &first, 0);
     let b = get("main/b", &first, 0);
     assert!(!std::sync::Arc::ptr_eq(&a, &b));
@@ -92,6 +92,13 @@ fn a_target_keeps_its_connections_until_it_changes_or_is_idle() {
     let changed = get("main/a", &second, 600_000);
     assert!(!std::sync::Arc::ptr_eq(&a, &changed));
     assert!(std::sync::Arc::ptr_eq(&changed, &get("main/a", &second, 600_000)));
+    // A known target can change, too, if there is no room for another one.
+    for number in 2..KEPT_MAX {
+        get(&format!("main/{number}"), &first, 700_000);
+    }
+    let (one, changed) = (get("main/c", &first, 700_000), get("main/a", &first, 700_000));
+    assert!(!std::sync::Arc::ptr_eq(&one, &get("main/c", &first, 700_000)));
+    assert!(std::sync::Arc::ptr_eq(&changed, &get("main/a", &first, 700_000)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@
 //! A wrong password, and a message that no queue of a broker gets, concern all events of a target.
 //! So they stop the queue; otherwise all events would be dead before anyone could repair it.
 
-use super::broker::{Broker, Brokers, Message};
+use super::broker::{Broker, Brokers, IDLE_MS, KEPT_MAX, Message};
 use super::on_put::{KEY_VARIABLE, OnPutRule, Then};
 use super::topic::{self, Endpoints};
 use super::webhook::{Failure, Sender, Webhook};
@@ -114,9 +114,16 @@ pub struct Settings {
 #[derive(Default)]
 struct Backoff(Mutex<HashMap<(Id, QueuePlace), (u64, u64)>>);
 
-/// Idle connections to targets, by the name of the target.
+/// Idle connections to web servers, by the name of the target.
 #[derive(Default)]
-struct Senders(Mutex<HashMap<String, (EventTarget, Vec<Sender>)>>);
+struct Senders(Mutex<HashMap<String, Idle>>);
+
+/// The idle connections to a target.
+struct Idle {
+    target: EventTarget,
+    senders: Vec<Sender>,
+    used_ms: u64,
+}
 
 /// Where the events of a queue go.
 enum Sink<'a> {
@@ -191,7 +198,9 @@ impl Deliverer {
     /// Those of the store.
     pub async fn waiting_queues(&self, bucket: &str) -> Result<BTreeSet<String>> {
         // Gateways call this often, also if no events wait.
-        self.brokers.forget_idle(self.monotonic_ms());
+        let now_ms = self.monotonic_ms();
+        self.brokers.forget_idle(now_ms);
+        self.senders.forget_idle(now_ms);
         let bucket = match self.sal.bucket(bucket).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
             bucket => bucket?,
@@ -308,7 +317,7 @@ impl Deliverer {
         };
         let left = self.deliver_place(bucket, rules, place, &mut sink, pass).await;
         if let Sink::Webhook(connected) = sink {
-            self.senders.keep(*connected);
+            self.senders.keep(*connected, self.monotonic_ms());
         }
         left
     }
@@ -596,22 +605,34 @@ impl Backoff {
 }
 
 impl Senders {
+    /// Forgets the connections that nobody has used for some time, also those to targets that were
+    /// removed.
+    fn forget_idle(&self, now_ms: u64) {
+        self.0.lock().retain(|_, idle| now_ms.saturating_sub(idle.used_ms) < IDLE_MS);
+    }
+
     /// An idle connection to a target, if it has not changed.
     fn take(&self, name: &str, target: &EventTarget) -> Option<Sender> {
-        let mut idle = self.0.lock();
-        let (of, senders) = idle.get_mut(name)?;
-        if of == target {
-            return senders.pop();
+        let mut known = self.0.lock();
+        let idle = known.get_mut(name)?;
+        if idle.target == *target {
+            return idle.senders.pop();
         }
-        idle.remove(name);
+        known.remove(name);
         None
     }
 
-    fn keep(&self, Connected { name, target, sender }: Connected) {
-        let mut idle = self.0.lock();
-        let (of, senders) = idle.entry(name).or_insert_with(|| (target.clone(), Vec::new()));
-        if *of == target && senders.len() < PLACES_IN_FLIGHT {
-            senders.push(sender);
+    /// Keeps a connection, unless there are too many.
+    fn keep(&self, Connected { name, target, sender }: Connected, now_ms: u64) {
+        let mut known = self.0.lock();
+        if known.len() >= KEPT_MAX && !known.contains_key(&name) {
+            return;
+        }
+        let new = || Idle { target: target.clone(), senders: Vec::new(), used_ms: now_ms };
+        let idle = known.entry(name).or_insert_with(new);
+        if idle.target == target && idle.senders.len() < PLACES_IN_FLIGHT {
+            idle.senders.push(sender);
+            idle.used_ms = now_ms;
         }
     }
 }
@@ -637,3 +658,7 @@ fn shorten(reason: String) -> String {
     reason.truncate(end);
     reason
 }
+
+#[cfg(test)]
+#[path = "deliver_tests.rs"]
+mod tests;

@@ -48,12 +48,21 @@ pub struct Endpoints(Vec<Url>);
 
 impl Endpoints {
     /// Parses URLs. Each permits the endpoints with its scheme, its host and its port whose path is
-    /// its own or below it.
+    /// its own or below it, with any query.
     ///
     /// # Errors
     /// A message that names the invalid URL.
     pub fn new(texts: &[String]) -> Result<Endpoints, String> {
-        texts.iter().map(|text| parse_endpoint(text)).collect::<Result<_, _>>().map(Endpoints)
+        let parse = |text: &String| {
+            let url = parse_endpoint(text)?;
+            if url.query().is_some() {
+                return Err(format!(
+                    "the URL '{text}' has a query; leave it out, because topics may have any query"
+                ));
+            }
+            Ok(url)
+        };
+        texts.iter().map(parse).collect::<Result<_, _>>().map(Endpoints)
     }
 
     /// Whether there are no topics.
@@ -83,8 +92,9 @@ impl Endpoints {
         self.0.iter().any(|permitted| {
             let base = permitted.path().trim_end_matches('/');
             let is_below = |rest: &str| {
-                // A server may decode a path before it looks for `..` in it.
-                base.is_empty() || rest.is_empty() || (rest.starts_with('/') && !rest.contains('%'))
+                // A server may decode a path, or remove parameters such as `;a` from it, before it
+                // looks for `..`.
+                base.is_empty() || rest.is_empty() || (rest.starts_with('/') && !rest.contains(['%', ';']))
             };
             server(url) == server(permitted) && url.path().strip_prefix(base).is_some_and(is_below)
         })
@@ -172,6 +182,10 @@ impl Destination {
                 (address, identity::Broker::Kafka { topic: name.to_owned(), tls, user, sasl })
             }
             _ => {
+                // Without a user, the gateway would log in as `guest`, who has all rights.
+                if user.is_none() {
+                    return Err(format!("a topic for AMQP needs the attributes {USER} and {PASSWORD}"));
+                }
                 let exchange = get(EXCHANGE).unwrap_or_default().to_owned();
                 (url.into(), identity::Broker::Amqp { exchange, routing_key: name.to_owned(), user })
             }

@@ -20,6 +20,13 @@ fn destination(permitted: &[&str], attributes: &[(&str, &str)]) -> Result<Destin
 fn only_the_endpoints_of_the_operator_are_permitted() {
     let permitted =
         ["https://hooks.example/s3/", "http://10.0.0.7:8000", "amqps://rabbit.example/lab", "kafka://k:9092"];
+    let destination = |permitted: &[&str], endpoint: &str| {
+        let mut attributes = vec![("push-endpoint", endpoint)];
+        if endpoint.starts_with("amqp") {
+            attributes.extend([("user-name", "ada"), ("password", "secret")]);
+        }
+        destination(permitted, &attributes)
+    };
     for fits in [
         "https://hooks.example/s3",
         "https://HOOKS.example:443/s3/a/b?c=d",
@@ -28,7 +35,7 @@ fn only_the_endpoints_of_the_operator_are_permitted() {
         "amqps://rabbit.example/lab",
         "kafka://k:9092",
     ] {
-        assert!(destination(&permitted, &[("push-endpoint", fits)]).is_ok(), "{fits}");
+        assert!(destination(&permitted, fits).is_ok(), "{fits}");
     }
     for other in [
         "http://hooks.example/s3",
@@ -38,6 +45,8 @@ fn only_the_endpoints_of_the_operator_are_permitted() {
         "https://hooks.example/s3/%2e%2e/admin",
         "https://hooks.example/s3/..%2fadmin",
         "https://hooks.example/s3/..\\admin",
+        "https://hooks.example/s3/..;/admin",
+        "https://hooks.example/s3/..;a=b/admin",
         "https://hooks.example:444/s3",
         "https://hooks.example.evil/s3",
         "https://hooks.example@evil/s3",
@@ -55,12 +64,17 @@ fn only_the_endpoints_of_the_operator_are_permitted() {
         "hooks.example/s3",
         "",
     ] {
-        assert!(destination(&permitted, &[("push-endpoint", other)]).is_err(), "{other}");
-        assert!(destination(&[], &[("push-endpoint", other)]).is_err(), "{other}");
+        assert!(destination(&permitted, other).is_err(), "{other}");
+        assert!(destination(&[], other).is_err(), "{other}");
     }
-    for invalid in
-        ["hooks.example", "ftp://hooks.example", "https://", "https://a:b@hooks.example", "kafka:k"]
-    {
+    for invalid in [
+        "hooks.example",
+        "ftp://hooks.example",
+        "https://",
+        "https://a:b@hooks.example",
+        "https://hooks.example/s3?a=b",
+        "kafka:k",
+    ] {
         assert!(endpoints(&[invalid]).is_err(), "{invalid}");
     }
 }
@@ -69,16 +83,21 @@ fn only_the_endpoints_of_the_operator_are_permitted() {
 fn attributes_describe_where_events_go() {
     let all = ["http://h", "amqp://h", "kafka://h"];
     assert_eq!(destination(&all, &[("persistent", "true")]), Ok(Destination::default()));
-    let amqp = destination(
-        &all,
-        &[("push-endpoint", "amqp://h/lab"), ("amqp-exchange", "s3"), ("verify-ssl", "true")],
-    );
-    let broker =
-        identity::Broker::Amqp { exchange: "s3".to_owned(), routing_key: "fish".to_owned(), user: None };
-    assert_eq!(
-        amqp,
-        Ok(Destination { url: "amqp://h/lab".to_owned(), broker: Some(broker), password: None })
-    );
+    let login = [
+        ("push-endpoint", "amqp://h/lab"),
+        ("amqp-exchange", "s3"),
+        ("verify-ssl", "true"),
+        ("user-name", "ada"),
+        ("password", "secret"),
+    ];
+    let amqp = destination(&all, &login).unwrap();
+    assert_eq!((amqp.url.as_str(), amqp.password.as_deref()), ("amqp://h/lab", Some("secret")));
+    let expected = identity::Broker::Amqp {
+        exchange: "s3".to_owned(),
+        routing_key: "fish".to_owned(),
+        user: Some("ada".to_owned()),
+    };
+    assert_eq!(amqp.broker, Some(expected));
     let login = [
         ("push-endpoint", "kafka://h"),
         ("user-name", "ada"),
@@ -102,6 +121,8 @@ fn attributes_describe_where_events_go() {
         (vec![("push-endpoint", "kafka://h"), ("amqp-exchange", "s3")], "does not fit"),
         (vec![("push-endpoint", "amqp://h"), ("use-ssl", "true")], "does not fit"),
         (vec![("push-endpoint", "http://h"), ("password", "x")], "does not fit"),
+        (vec![("push-endpoint", "amqp://h")], "needs the attributes user-name and password"),
+        (vec![("push-endpoint", "amqp://h"), ("password", "x")], "needs the attributes user-name and"),
         (vec![("push-endpoint", "amqp://h"), ("user-name", "ada")], "needs a password"),
         (vec![("push-endpoint", "kafka://h"), ("mechanism", "GSSAPI")], "mechanism is"),
         (vec![("push-endpoint", "kafka://h"), ("use-ssl", "yes")], "use-ssl is"),

@@ -9,6 +9,7 @@ from gateway import running
 from target import notify, rule, running_target, status, wait_until, waiting
 from test_iam import client
 from test_policies import KEY_CACHE_S
+from test_two_gateways import call_concurrently
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,23 @@ def test_events_reach_a_topic(topics, sns, target, photos, code_of):
         sns.delete_topic(TopicArn=topic)
         assert code_of(sns.get_topic_attributes, TopicArn=topic) == ("NotFound", 404)
         assert topic not in topics_of(sns)
+
+
+def test_services_that_start_together_can_create_the_same_topic(sns):
+    """SDKs repeat an answer 503."""
+
+    def create(name):
+        try:
+            return sns.create_topic(Name=name)["TopicArn"]
+        except sns.exceptions.ClientError as error:
+            answer = error.response
+            return answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]
+
+    for _ in range(5):
+        name = new_name()
+        answers = set(call_concurrently([sns], lambda _number, _client: create(name), times=8))
+        assert f"arn:aws:sns:us-east-1:main:{name}" in answers
+        assert answers <= {f"arn:aws:sns:us-east-1:main:{name}", ("ServiceUnavailable", 503)}
 
 
 def test_only_the_endpoints_of_the_operator_are_permitted(sns, target, code_of):

@@ -712,7 +712,8 @@ fn failure(failed: Error) -> S3Error {
         ErrorKind::InvalidArgument => ("ValidationError", StatusCode::BAD_REQUEST),
         ErrorKind::LimitExceeded => ("LimitExceeded", StatusCode::CONFLICT),
         ErrorKind::Conflict => ("DeleteConflict", StatusCode::CONFLICT),
-        ErrorKind::Busy => ("ConcurrentModification", StatusCode::CONFLICT),
+        // Nothing has changed. Clients repeat this error, but not ConcurrentModification.
+        ErrorKind::Busy => ("ServiceUnavailable", StatusCode::SERVICE_UNAVAILABLE),
         _ => {
             tracing::warn!(error = %failed, "a request of IAM failed");
             return error("ServiceFailure", StatusCode::INTERNAL_SERVER_ERROR, "the store failed");

@@ -184,7 +184,6 @@ fn topic_failure(failed: Error) -> S3Error {
         ErrorKind::PermissionDenied => ("AuthorizationError", StatusCode::FORBIDDEN),
         ErrorKind::InvalidArgument => ("InvalidParameter", StatusCode::BAD_REQUEST),
         ErrorKind::LimitExceeded => ("TopicLimitExceeded", StatusCode::FORBIDDEN),
-        ErrorKind::Busy => ("ConcurrentAccess", StatusCode::BAD_REQUEST),
         _ => return failure(failed),
     };
     error(code, status, failed.message())
