@@ -58,7 +58,10 @@ impl DynamicFilter {
         let Some(dynamic) = &fragment.dynamic else { return Ok(Arc::clone(&last.1)) };
         let generation = snapshot_generation(dynamic);
         if generation != last.0 {
-            *last = (generation, Arc::new(self.build(fragment, dynamic)?));
+            // Generations of a filter begin at 1.
+            let is_first = last.0 == 0;
+            let built = self.build(fragment, dynamic)?;
+            *last = (generation, Arc::new(FilteredFragment { is_first, ..built }));
         }
         Ok(Arc::clone(&last.1))
     }
@@ -84,7 +87,7 @@ impl DynamicFilter {
             Some((envelope, plan)) => (envelope, Some(plan)),
             None => (self.envelope.clone(), None),
         };
-        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, index })
+        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, index, is_first: false })
     }
 }
 

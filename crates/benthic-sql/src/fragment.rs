@@ -91,6 +91,8 @@ pub struct FilteredFragment {
     pub prunes: Option<Arc<PruningPredicate>>,
     /// Index lookup that includes the filter.
     pub index: Option<Arc<IndexPlan>>,
+    /// Whether no object got an earlier state of the filter.
+    pub is_first: bool,
 }
 
 impl FilteredFragment {

@@ -5,7 +5,7 @@
 //! rows satisfied the conditions and how many bytes were read. The sums go to the table's records
 //! ([`Table::add_access`]). Only kinds of conditions are recorded, never values.
 //!
-//! A dynamic filter that a fragment takes to the objects, such as the keys of a join, is a
+//! A dynamic filter that a fragment takes to all objects, such as the keys of a join, is a
 //! condition like others. In other scans, a dynamic filter or a limit makes the numbers say nothing
 //! about the conditions. Of such a scan, only the columns and indexes are recorded. A query whose
 //! rows are not all read is not recorded. An error of recording is logged, and a recording that
@@ -363,8 +363,9 @@ fn collect(path: &mut Vec<&Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
 fn selected_by_fragments(exec: &FragmentExec, sent: &FilteredFragment, path: &[&Plan]) -> bool {
     let fragment = exec.fragment();
     let is_limited = fragment.limit.is_some() || any_node(&fragment.plan, &has_limit);
-    let has_all = fragment.dynamic.is_none() || sent.sent_filter().is_some();
-    !is_limited && has_all && !path.iter().copied().any(has_limit)
+    // A scan may begin before the join above it knows its keys.
+    let is_same = fragment.dynamic.is_none() || (sent.is_first && sent.sent_filter().is_some());
+    !is_limited && is_same && !path.iter().copied().any(has_limit)
 }
 
 fn any_node(plan: &Plan, wanted: &dyn Fn(&Plan) -> bool) -> bool {
