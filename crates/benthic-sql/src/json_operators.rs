@@ -3,10 +3,10 @@
 //!
 //! In the parser's generic dialect they bind less than comparisons, so `doc ->> 'kind' = 'push'`
 //! would compare the key with the value. `||` binds as much as `*`, so `doc ->> 'n' || 1 + 2` would
-//! add 2 to a text. In Postgres, these operators bind more than comparisons and less than
-//! arithmetic, and operators of the same level from left to right ("Operator Precedence" in its
-//! manual). So do the rules here. Parentheses in the statement remain. Other operators, such as
-//! those on bits, keep the parser's order.
+//! add 2 to a text. In Postgres, all three bind more than comparisons and less than arithmetic, and
+//! operators that bind as much as each other group from left to right ("Operator Precedence" in its
+//! manual). The rules here do the same. Parentheses in the statement remain. Other operators, such
+//! as those on bits, keep the parser's order.
 
 use benthic_fragment::json;
 use datafusion::common::{DFSchema, Result};
@@ -65,8 +65,8 @@ pub fn rewrite_in(part: &mut impl VisitMut) {
 }
 
 /// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`, and
-/// `(value = doc) -> key` into `value = (doc -> key)`. The groups within the operands are right
-/// already, except those that the parser made of the right one.
+/// `(value = doc) -> key` into `value = (doc -> key)`. Both operands are grouped correctly already,
+/// but an operator of the second one may bind less than this operator.
 fn bind(expr: &mut ast::Expr) {
     let ast::Expr::BinaryOp { left, op, right } = expr else { return };
     if level(op).is_none() {
