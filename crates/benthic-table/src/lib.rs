@@ -111,7 +111,5 @@ pub use vacuum::{DropResult, VacuumOptions, VacuumResult, drop_table, vacuum};
 pub use versions::TAG_BYTES_MAX;
 pub use writer::{Writer, WriterOptions};
 
-/// The `created_by` field of the Parquet objects: the build that wrote them.
-fn created_by() -> String {
-    format!("benthic {}", benthic_core::build())
-}
+/// The `created_by` field of the Parquet objects.
+const CREATED_BY: &str = concat!("benthic ", env!("CARGO_PKG_VERSION"));

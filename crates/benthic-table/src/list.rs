@@ -201,7 +201,7 @@ impl ListWriter {
         if self.encoder.is_none() {
             let properties = WriterProperties::builder()
                 .set_compression(Compression::SNAPPY)
-                .set_created_by(crate::created_by())
+                .set_created_by(crate::CREATED_BY.to_owned())
                 .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
                 .set_statistics_enabled(EnabledStatistics::None)
                 .set_offset_index_disabled(true)

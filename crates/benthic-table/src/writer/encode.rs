@@ -1,5 +1,6 @@
 //! Encodes rows as a Parquet object, or as one for each column group.
 
+use crate::CREATED_BY;
 use crate::bloom;
 use crate::error;
 use crate::evolve::rows_bytes;
@@ -102,7 +103,7 @@ impl Encoder {
         let named = KeyValue::new(FOOTER_KEY.to_owned(), layout.to_string());
         let mut properties = WriterProperties::builder()
             .set_compression(layout.codec.compression()?)
-            .set_created_by(crate::created_by())
+            .set_created_by(CREATED_BY.to_owned())
             .set_key_value_metadata(Some(vec![named]))
             .set_max_row_group_row_count(None)
             .set_data_page_row_count_limit(PAGE_ROWS)

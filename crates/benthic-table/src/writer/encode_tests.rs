@@ -33,14 +33,6 @@ fn encode(batch: &RecordBatch, layout: &Layout, bytes_target: usize) -> (Vec<u8>
     (objects.remove(0), taken)
 }
 
-#[test]
-fn an_object_names_the_build_that_wrote_it() {
-    let (bytes, _) = encode(&wide(10), &Layout::default(), MIB);
-    let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
-    let build = format!("benthic {}", benthic_core::build());
-    assert_eq!(reader.metadata().file_metadata().created_by(), Some(build.as_str()));
-}
-
 /// The object of the other columns and the companion have the same row groups, and the larger one
 /// has the target size.
 #[test]
