@@ -35,14 +35,10 @@ impl DynamicFilter {
         DynamicFilter { envelope, compress, last: Mutex::new((0, Arc::new(now))) }
     }
 
-    /// The fragment with the filter's last state that was sent.
-    pub fn last(&self) -> Arc<FilteredFragment> {
-        Arc::clone(&self.last.lock().1)
-    }
-
     /// The filter's last state that was sent, for people.
     pub fn describe(&self, dynamic: &Expr) -> String {
-        let text = match &self.last().filter {
+        let last = Arc::clone(&self.last.lock().1);
+        let text = match &last.filter {
             Some(filter) => filter.to_string(),
             None => dynamic.to_string(),
         };
@@ -58,10 +54,7 @@ impl DynamicFilter {
         let Some(dynamic) = &fragment.dynamic else { return Ok(Arc::clone(&last.1)) };
         let generation = snapshot_generation(dynamic);
         if generation != last.0 {
-            // Generations of a filter begin at 1.
-            let is_first = last.0 == 0;
-            let built = self.build(fragment, dynamic)?;
-            *last = (generation, Arc::new(FilteredFragment { is_first, ..built }));
+            *last = (generation, Arc::new(self.build(fragment, dynamic)?));
         }
         Ok(Arc::clone(&last.1))
     }
@@ -87,7 +80,7 @@ impl DynamicFilter {
             Some((envelope, plan)) => (envelope, Some(plan)),
             None => (self.envelope.clone(), None),
         };
-        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, index, is_first: false })
+        Ok(FilteredFragment { filter: Some(filter), plan, envelope, prunes, index })
     }
 }
 

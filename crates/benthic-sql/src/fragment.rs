@@ -91,15 +91,6 @@ pub struct FilteredFragment {
     pub prunes: Option<Arc<PruningPredicate>>,
     /// Index lookup that includes the filter.
     pub index: Option<Arc<IndexPlan>>,
-    /// Whether no object got an earlier state of the filter.
-    pub is_first: bool,
-}
-
-impl FilteredFragment {
-    /// The filter, if the plan contains it.
-    pub fn sent_filter(&self) -> Option<&Expr> {
-        self.filter.as_ref().filter(|_| self.plan.is_some())
-    }
 }
 
 impl Fragment {

@@ -105,11 +105,6 @@ impl FragmentExec {
     pub fn fragment(&self) -> &Fragment {
         &self.fragment
     }
-
-    /// The fragment with the last state of its dynamic filter that went to an object.
-    pub fn last_sent(&self) -> Arc<FilteredFragment> {
-        self.filter.last()
-    }
 }
 
 impl DisplayAs for FragmentExec {

@@ -12,7 +12,6 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{cast, max, min};
 use arrow::datatypes::{DataType, Int64Type, Schema};
 use benthic_fragment::membership::MembershipFilter;
-use benthic_table::ConditionKind;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::core::r#struct::StructFunc;
 use datafusion::logical_expr::Operator;
@@ -44,17 +43,6 @@ pub fn sendable(expr: &Expr, schema: &Schema, filter_bytes_max: usize) -> Result
 /// Whether statistics, an index or a Parquet file's own filters may use the condition.
 pub fn prunes(part: &Expr) -> bool {
     !any_part(part, |expr| expr.is::<MembershipFilter>())
-}
-
-/// The kind of condition that a part of a filter is, as an index sees it.
-pub fn kind(part: &Expr) -> ConditionKind {
-    let list = part.downcast_ref::<InListExpr>().filter(|list| !list.negated());
-    let (key, kind) = match (list, bound(part)) {
-        (Some(list), _) => (list.expr(), ConditionKind::Equal),
-        (None, Some((key, ..))) => (key, ConditionKind::Range),
-        (None, None) => return ConditionKind::Other,
-    };
-    if key.is::<Column>() { kind } else { ConditionKind::Other }
 }
 
 struct Sender<'a> {

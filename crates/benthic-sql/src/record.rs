@@ -5,17 +5,13 @@
 //! rows satisfied the conditions and how many bytes were read. The sums go to the table's records
 //! ([`Table::add_access`]). Only kinds of conditions are recorded, never values.
 //!
-//! A dynamic filter that a fragment takes to all objects, such as the keys of a join, is a
-//! condition like others. In other scans, a dynamic filter or a limit makes the numbers say nothing
-//! about the conditions. Of such a scan, only the columns and indexes are recorded. A query whose
-//! rows are not all read is not recorded. An error of recording is logged, and a recording that
-//! takes long is given up.
+//! If a limit or a dynamic filter takes part, the numbers say nothing about the conditions. Of such
+//! a scan, only the columns and indexes are recorded. A query whose rows are not all read is not
+//! recorded. An error of recording is logged, and a recording that takes long is given up.
 
 use crate::common_subplan::CommonSubplanExec;
-use crate::expr::{self, Plan, is_dynamic};
-use crate::fragment::FilteredFragment;
+use crate::expr::{Plan, is_dynamic};
 use crate::fragment_exec::FragmentExec;
-use crate::join_filter;
 use crate::plan::scan_of_objects;
 use crate::probe::keeps_keys;
 use crate::scan::ObjectSource;
@@ -29,8 +25,6 @@ use benthic_table::{
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use datafusion::physical_expr;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::ready;
@@ -182,23 +176,6 @@ pub fn conditions(filters: &[Expr], schema: &TableSchema) -> BTreeSet<(u32, Cond
     found
 }
 
-/// The kinds of the parts of a filter that went to the objects, by column.
-fn sent_conditions(filter: &expr::Expr, schema: &TableSchema) -> BTreeSet<(u32, ConditionKind)> {
-    let mut found = BTreeSet::new();
-    for part in physical_expr::split_conjunction(filter) {
-        let kind = join_filter::kind(part);
-        for column in collect_columns(part) {
-            if let Ok(column) = schema.by_name(column.name()) {
-                found.insert((column.id, kind));
-            }
-        }
-    }
-    // A join gives the bounds of its keys beside their list.
-    let lists = found.clone();
-    found.retain(|(id, kind)| *kind != ConditionKind::Range || !lists.contains(&(*id, ConditionKind::Equal)));
-    found
-}
-
 /// The kind of a condition.
 pub fn kind(condition: &Expr, schema: &TableSchema) -> ConditionKind {
     let is_column = |expr: &Expr| is_column(expr, schema);
@@ -287,13 +264,13 @@ pub fn recorded(plan: Plan, rows: SendableRecordBatchStream) -> SendableRecordBa
 /// What a node reads of a table that records access, and the indexes that it looks up.
 fn access_of(plan: &Plan) -> Option<(&Arc<ScanAccess>, BTreeSet<u32>)> {
     let (access, index) = match plan.downcast_ref::<FragmentExec>() {
-        Some(exec) => (exec.fragment().access.as_ref(), exec.last_sent().index.clone()),
+        Some(exec) => (exec.fragment().access.as_ref(), exec.fragment().index.as_ref()),
         None => {
             let source = scan_of_objects(plan)?.file_source().downcast_ref::<ObjectSource>()?;
-            (source.access.as_ref(), source.index.clone())
+            (source.access.as_ref(), source.index.as_ref())
         }
     };
-    let probes = index.as_ref().and_then(|index| index.beside.as_ref().or(index.here.as_ref()));
+    let probes = index.and_then(|index| index.beside.as_ref().or(index.here.as_ref()));
     let indexes = probes.iter().flat_map(|probes| probes.probes()).map(|probe| probe.index).collect();
     Some((access?, indexes))
 }
@@ -318,23 +295,17 @@ fn collect(path: &mut Vec<&Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
     if let Some((scan, indexes)) = access_of(plan) {
         let metrics = plan.metrics().unwrap_or_default();
         let total = |one, other| sum(&metrics, one).saturating_add(sum(&metrics, other));
-        let AccessShape { mut conditions, columns, .. } = scan.shape.clone();
         let (rows_selected, bytes_read) = match plan.downcast_ref::<FragmentExec>() {
-            Some(exec) => {
-                let sent = exec.last_sent();
-                if let Some(filter) = sent.sent_filter() {
-                    conditions.extend(sent_conditions(filter, scan.snapshot.schema()));
-                }
-                (
-                    selected_by_fragments(exec, &sent, path).then(|| sum(&metrics, "rows_selected")),
-                    total("bytes_read_there", "bytes_moved"),
-                )
-            }
+            Some(exec) => (
+                selected_by_fragments(exec, path).then(|| sum(&metrics, "rows_selected")),
+                total("bytes_read_there", "bytes_moved"),
+            ),
             None => (
                 rows_selected(path).filter(|_| !is_filtered_dynamically(plan)),
                 total("bytes_scanned", "index_bytes"),
             ),
         };
+        let AccessShape { mut conditions, columns, .. } = scan.shape.clone();
         let sums = match rows_selected {
             Some(rows_selected) => {
                 let (objects, rows) = (scan.objects, scan.rows);
@@ -360,12 +331,10 @@ fn collect(path: &mut Vec<&Plan>, found: &mut Vec<(Arc<ScanAccess>, Access)>) {
 }
 
 /// Whether the rows that fragments selected are those that satisfy the conditions.
-fn selected_by_fragments(exec: &FragmentExec, sent: &FilteredFragment, path: &[&Plan]) -> bool {
+fn selected_by_fragments(exec: &FragmentExec, path: &[&Plan]) -> bool {
     let fragment = exec.fragment();
     let is_limited = fragment.limit.is_some() || any_node(&fragment.plan, &has_limit);
-    // A scan may begin before the join above it knows its keys.
-    let is_same = fragment.dynamic.is_none() || (sent.is_first && sent.sent_filter().is_some());
-    !is_limited && is_same && !path.iter().copied().any(has_limit)
+    !is_limited && fragment.dynamic.is_none() && !path.iter().copied().any(has_limit)
 }
 
 fn any_node(plan: &Plan, wanted: &dyn Fn(&Plan) -> bool) -> bool {

@@ -219,8 +219,8 @@ impl Request {
         let (flags, command) = (fields.u16()?, fields.u16()?);
         let (cookie, offset_bytes) = (fields.u64()?, fields.u64()?);
         let len_bytes = if extended { fields.u64()? } else { u64::from(fields.u32()?) };
-        // With extended headers, the specification demands the flag of a write. QEMU's client (8.2 to
-        // 10.0) sends the data without it.
+        // With extended headers, the specification demands the flag of a write. QEMU's client (8.2
+        // to 10.0) sends the data without it.
         let has_payload = command == command::WRITE || (extended && flags & command_flag::PAYLOAD_LEN != 0);
         let payload_bytes = if has_payload { len_bytes } else { 0 };
         Some(Request { flags, command, cookie, offset_bytes, len_bytes, payload_bytes })

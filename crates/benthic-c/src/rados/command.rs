@@ -1,8 +1,8 @@
 //! Commands to monitors: a store answers those about pools. The others are about monitors, OSDs,
 //! placement and their maps, which a directory does not have.
 //!
-//! A command is a JSON object. Arguments that would promise something, such as the number of copies,
-//! are refused, because a program that gets success relies on them.
+//! A command is a JSON object. Arguments that would promise something, such as the number of
+//! copies, are refused, because a program that gets success relies on them.
 
 use crate::rados::applications;
 use crate::rados::cluster::Cluster;

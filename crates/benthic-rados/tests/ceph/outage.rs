@@ -203,7 +203,8 @@ fn every_call_ends_in_any_state_of_the_cluster() {
     // Creating a pool may take longer than the time-out of the other connections.
     let patient = RadosStore::connect(Some(&own.conf), None, options()).unwrap();
     for pool in ["p", "doomed"] {
-        // librados repeats a request whose reply it lost, and the monitors then say that there is one.
+        // librados repeats a request whose reply it lost, and the monitors then say that the pool
+        // exists.
         match block_on(patient.create_pool(pool)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             created => created.unwrap(),

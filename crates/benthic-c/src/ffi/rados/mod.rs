@@ -142,8 +142,8 @@ fn with_nuls<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
     texts.into_iter().flat_map(|text| [text.as_str(), "\0"]).collect()
 }
 
-/// Copies texts to the caller if there is room for all of them, and stores how many bytes they take.
-/// Returns `-ERANGE` if there is not.
+/// Copies texts to the caller if there is room for all of them, and stores how many bytes they
+/// take. Returns `-ERANGE` if there is not.
 ///
 /// # Safety
 /// Each pointer to a text is NULL or valid for writing as many bytes as its length says, which the
