@@ -18,8 +18,8 @@ pub fn say(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     greeting(input).map(String::into_bytes)
 }
 
-/// Returns a greeting as the method of this name in Ceph's class `hello` does, for programs that call
-/// it.
+/// Returns a greeting as the method of this name in Ceph's class `hello` does, for programs that
+/// call it.
 ///
 /// Learn: a method that stands in for another one has the same errors, too. This one takes any
 /// bytes as a name.

@@ -2,19 +2,20 @@
 //! adds the fields `acl` and `tagging`, which `s3s` checks but does not pass on.
 //!
 //! The gateway copies the beginning of the body while `s3s` reads it, and looks for the two fields
-//! there. This parser and that of `s3s` can disagree about a form, and then a field would escape
-//! the form's policy. So the policy is checked again for the values that this parser finds, and for
-//! fields that it does not find.
+//! there, with the parser of `s3s`. With another parser, a field that only one of them finds would
+//! escape the form's policy, which `s3s` checks for the fields that it finds.
 
 use super::tags;
 use bytes::Bytes;
+use futures::{FutureExt, stream};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
+use mime::Mime;
 use parking_lot::Mutex;
 use s3s::dto::{ObjectCannedACL, PostObjectInput, PutObjectInput};
-use s3s::post_policy::{PostPolicy, PostPolicyCondition};
 use s3s::{Body, S3Request, S3Result, s3_error};
+use s3s_multipart::{Boundary, Multipart, parse_content_disposition};
 use std::sync::Arc;
 
 /// Maximum size of all that comes before the file in a form, in bytes. AWS permits 20,000.
@@ -31,9 +32,10 @@ pub(super) struct FormHead {
 impl FormHead {
     /// The form of a request, whose body has not been read yet.
     pub fn of(method: &Method, headers: &HeaderMap) -> Option<Arc<FormHead>> {
-        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         is_form(method, headers).then(|| {
-            let boundary = kind.and_then(|kind| parameter(kind, "boundary")).unwrap_or_default().to_owned();
+            let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()?.parse::<Mime>().ok());
+            let boundary = kind.as_ref().and_then(|kind| kind.get_param(mime::BOUNDARY));
+            let boundary = boundary.map_or_else(String::new, |boundary| boundary.as_str().to_owned());
             Arc::new(FormHead { boundary, data: Mutex::new(Some(Vec::new())) })
         })
     }
@@ -55,25 +57,18 @@ impl FormHead {
 /// Adds the fields `acl` and `tagging` of a form.
 ///
 /// # Errors
-/// `MalformedPOSTRequest`, `MalformedXML`; `AccessDenied` if the form's policy does not permit a
-/// value, or demands a field that is missing.
+/// `MalformedPOSTRequest`, `MalformedXML`.
 pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<()> {
     let malformed = || s3_error!(MalformedPOSTRequest, "a form must begin with its fields");
     let head = request.extensions.get::<Arc<FormHead>>().ok_or_else(malformed)?;
-    let mut data = head.data.lock();
-    let fields = data.as_deref().and_then(|data| fields(data, &head.boundary)).ok_or_else(malformed)?;
-    let policy = request.input.policy.as_ref();
+    let data = head.data.lock().clone().ok_or_else(malformed)?;
+    let fields = fields(data, &head.boundary).ok_or_else(malformed)?;
     // As for other fields, the last one of a name counts.
     let find = |wanted: &str| {
         let found = fields.iter().rfind(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        let value = found.map(|(_, value)| *value);
-        if policy.is_some_and(|policy| !permits(policy, wanted, value)) {
-            let message = "the policy of the form does not permit this value of the field";
-            return Err(s3_error!(AccessDenied, "{message} {wanted}"));
-        }
-        Ok(value.filter(|value| !value.is_empty()))
+        found.map(|(_, value)| value).filter(|value| !value.is_empty())
     };
-    let (acl, tagging) = (find("acl")?, find("tagging")?);
+    let (acl, tagging) = (find("acl"), find("tagging"));
     let input = &mut request.input;
     if let Some(acl) = acl {
         if input.acl.is_some() {
@@ -87,71 +82,39 @@ pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<(
         }
         input.tagging = Some(tags::header_of(document)?);
     }
-    *data = None;
+    *head.data.lock() = None;
     Ok(())
 }
 
-/// Whether the policy of a form permits this value of a field. The policy must name each field that
-/// the form has. A field that the form does not have counts as empty.
-fn permits(policy: &PostPolicy, name: &str, value: Option<&str>) -> bool {
-    let given = value.unwrap_or_default();
-    let mut decisions = policy.conditions.iter().filter_map(|condition| match condition {
-        PostPolicyCondition::Eq { field, value: wanted } => (field == name).then(|| given == wanted),
-        PostPolicyCondition::StartsWith { field, prefix } => {
-            (field == name).then(|| given.starts_with(prefix))
+/// The names and values of the fields before the file, as `s3s` finds them; `None` if the beginning
+/// of a form is not complete or not as it must be.
+fn fields(form: Vec<u8>, boundary: &str) -> Option<Vec<(String, String)>> {
+    let boundary = Boundary::new(boundary.as_bytes()).ok()?;
+    let parse = async {
+        let mut parser = Multipart::new(stream::iter([Ok(Bytes::from(form))]), &boundary, HEAD_BYTES_MAX);
+        let mut fields = Vec::new();
+        loop {
+            let mut part = parser.next_part().await.ok()??;
+            let mut name = None;
+            while let Some(header) = part.next_header().await.ok()? {
+                if header.name.eq_ignore_ascii_case("content-disposition") {
+                    let disposition = parse_content_disposition(header.value);
+                    name = disposition.and_then(|found| found.name).map(<[u8]>::to_vec);
+                }
+            }
+            let name = String::from_utf8(name?).ok()?;
+            if name.eq_ignore_ascii_case("file") {
+                return Some(fields);
+            }
+            let mut value = Vec::new();
+            while let Some(data) = part.next_data().await.ok()? {
+                value.extend_from_slice(&data);
+            }
+            fields.push((name, String::from_utf8(value).ok()?));
         }
-        PostPolicyCondition::ContentLengthRange { .. } => None,
-    });
-    decisions.next().unwrap_or(value.is_none()) && decisions.all(|permitted| permitted)
-}
-
-/// The names and values of the fields before the file; `None` if the beginning of a form is not
-/// complete or not as it must be.
-fn fields<'a>(form: &'a [u8], boundary: &str) -> Option<Vec<(&'a str, &'a str)>> {
-    let delimiter = format!("\r\n--{boundary}").into_bytes();
-    // There may be a preamble.
-    let mut rest = match form.strip_prefix(&delimiter[2..]) {
-        Some(rest) => rest,
-        None => split(form, &delimiter)?.1,
     };
-    let mut fields = Vec::new();
-    loop {
-        let (padding, part) = split(rest, b"\r\n")?;
-        if !padding.iter().all(|byte| matches!(byte, b' ' | b'\t')) {
-            return None;
-        }
-        let (head, value) = split(part, b"\r\n\r\n")?;
-        let name = name_in(std::str::from_utf8(head).ok()?)?;
-        if name.eq_ignore_ascii_case("file") {
-            return Some(fields);
-        }
-        let (value, next) = split(value, &delimiter)?;
-        fields.push((name, std::str::from_utf8(value).ok()?));
-        rest = next;
-    }
-}
-
-/// What is before and after the first `separator`.
-fn split<'a>(bytes: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = bytes.windows(separator.len()).position(|window| window == separator)?;
-    Some((&bytes[..at], &bytes[at + separator.len()..]))
-}
-
-/// The name of a field, from the head of its part.
-fn name_in(head: &str) -> Option<&str> {
-    let disposition = head.split("\r\n").find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
-    })?;
-    parameter(disposition, "name")
-}
-
-/// A parameter of a header such as `form-data; name="key"`.
-fn parameter<'a>(header: &'a str, wanted: &str) -> Option<&'a str> {
-    header.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim().trim_matches('"'))
-    })
+    // All data are there, so the parser waits for nothing.
+    parse.now_or_never()?
 }
 
 /// Sets the headers that the fields of a form stand for, because policies look at headers.
