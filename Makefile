@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-short-sets test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
+	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -404,26 +404,25 @@ TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 pro
 	nbd-client openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs)
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster, and beside clients, which share it, too.
+# clusters of their own run beside those that share a cluster. The clients in Python share it, too.
 #
 # A tree has no guest, no chromium, and not the Python that the package was built for.
-CEPH_TEST := env RUST_TEST_THREADS=3 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
+CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
 NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,a_guest_finds the_page_shows_the_state the_console_of))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 850 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
 	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
-SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 850 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE)
-CLIENT_TESTS := $(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
+SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 850 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE) && \
+	$(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
 	$(PART) "Python tests $(ON)" 210 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
-	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph,$(if $(IN_TREE),,&& \
-	$(MAKE) --no-print-directory test-short-sets TMPDIR=$(TMPDIR)))
+	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
 
 # With SHORT, only the tests of the engine and of classes in OSDs.
 SHORT_TESTS := conformance:: erasure:: operations:: access:: versions:: built_in:: calls:: misbehaving:: upgrade::
 CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TESTS),$(call \
-	beside,$(CEPH_DIR)/parts.log,$(OWN_CLUSTER_TESTS),$(CLIENT_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
+	beside,$(CEPH_DIR)/parts.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
 	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
@@ -441,18 +440,6 @@ tree:
 # The tests on a release, when all is built.
 test-release: tree
 	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
-
-# Debian's archive may be unable to give a tree, and a container may forbid the mounts for it, which says nothing about Benthic. So a
-# missing tree is reported but is no failure.
-test-short-sets: ## run the tests of the engine and of classes on Ceph 18 and 20; skips them without root
-	@[ "$$(id -u)" = 0 ] || { echo "==> SKIPPED: the tests on Ceph 18 and 20, because only root can make their trees" >&2; exit 0; }; \
-	status=0; for release in 18 20; do \
-		if $(MAKE) --no-print-directory tree RELEASE=$$release SHORT=1 && \
-			.ci/ceph-release run $$release .ci/ceph-release enter $$release ceph --version; then \
-			$(MAKE) --no-print-directory test-release RELEASE=$$release SHORT=1 || status=1; \
-		else echo "==> SKIPPED: THE TESTS ON CEPH $$release, because there is no tree for it" >&2; \
-			sed -i "/^FAILED: tree of Ceph $$release /d" target/test-failures.txt 2>/dev/null; fi; \
-	done; exit $$status
 
 # Only `make test-long` includes these: they download the trees and take as long as the tests on 16, twice.
 test-releases: ## run the tests on Ceph 18 and 20, and upgrade a cluster from this machine's release to both; needs root

@@ -150,8 +150,10 @@ def test_a_form_needs_a_length(gateway, s3, bucket, policy):
     """Otherwise its file would have to stay in memory until its size is known."""
     for fields in (policy(), {"key": "a"}):
         body, headers = form(fields, b"data")
-        length = {"Content-Length": str(len(body)), "Transfer-Encoding": "chunked"}
-        for given, sent in (({}, iter([body])), (length, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))):
+        chunked = {"Transfer-Encoding": "chunked"}
+        # One piece, because the gateway answers before it has read all.
+        sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        for given in (chunked, chunked | {"Content-Length": str(len(body))}):
             status, _, text = request(gateway, "POST", f"/{bucket}", sent, headers | given)
             assert status == 411 and b"<Code>MissingContentLength</Code>" in text
     assert is_empty(s3, bucket)
