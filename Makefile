@@ -400,8 +400,8 @@ else
 ON := on Ceph
 CEPH_DIR := $(TEST_DIR)
 endif
-TREE_PACKAGES := $(filter-out g++,$(CEPH_PACKAGES)) libradosstriper1 librbd1 procps $(if $(SHORT),,e2fsprogs fio gcc libc6-dev libnbd-bin libnsl2 make \
-	nbd-client openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs)
+TREE_PACKAGES := $(if $(SHORT),$(filter-out g++,$(CEPH_PACKAGES)),$(CEPH_PACKAGES) e2fsprogs fio libnbd-bin libnsl2 make nbd-client \
+	openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs) libradosstriper1 librbd1 procps
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
 # clusters of their own run beside those that share a cluster. The clients in Python share it, too.

@@ -264,7 +264,9 @@ impl<'a> Watcher<'a> {
         self.is_refused = refused;
         self.ask_libraries(store, &mut snapshot, &answers, is_new, refused).await;
         let has_asked = answers.answered.len() + answers.silent.len() > 0;
-        snapshot.osd_answers = (has_asked && !refused).then_some(answers);
+        // Also if they refuse this client: another daemon may have the port of a dead OSD, and its
+        // banner must not hide an outage.
+        snapshot.osd_answers = has_asked.then_some(answers);
         snapshot.probe = self.probe(refused).await?;
         if !snapshot.fsid.is_empty() {
             self.read_history(&snapshot.fsid).await?;
