@@ -5,9 +5,11 @@
 //! sends a banner when it accepts a TCP connection, before it knows the client
 //! ([msgr2](https://docs.ceph.com/en/latest/dev/msgr2/)). A dead or stopped OSD sends none.
 //!
-//! An OSD that hangs only in the threads that serve requests sends its banner too. So the banners
-//! count only if no OSD answers and none has answered this process before. Nothing better is left:
-//! librados does not report the refusal, and a client may read its own caps only as administrator.
+//! Banners prove nothing: an OSD that hangs only in the threads that serve requests sends one, and
+//! another daemon can have the port of a dead OSD. So they only give the probable reason, if no OSD
+//! answers and none has answered this process before, and silent OSDs stay silent in the verdict.
+//! Nothing better is left: librados does not report the refusal, and a client may read its own caps
+//! only as administrator.
 
 use super::snapshot::{SilentOsd, Snapshot};
 use crate::cluster_state::{Osd, Pg};

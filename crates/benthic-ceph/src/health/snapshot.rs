@@ -42,7 +42,7 @@ pub struct Snapshot {
     /// Faults of CRUSH rules, except those that the placement groups show themselves.
     pub rules: Option<Vec<lint::Finding>>,
     pub libraries: Option<Vec<Library>>,
-    /// The OSDs' own answers; `None` if no OSD was asked, or all of them refuse this client.
+    /// The OSDs' own answers; `None` if no OSD was asked.
     pub osd_answers: Option<OsdAnswers>,
     /// The result of a small write and read; `None` if no probe was requested.
     pub probe: Option<Probe>,
