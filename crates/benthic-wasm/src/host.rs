@@ -81,7 +81,7 @@ pub struct Host {
     /// Fuel of the call that the runtime's store does not have yet.
     pub(crate) reserve_fuel: u64,
     is_out_of_fuel: bool,
-    pub(crate) wasi: wasi::State,
+    pub(crate) wasi: wasi::WasiState,
 }
 
 /// How a run of a module ended.
@@ -112,7 +112,7 @@ impl Host {
             undeclared: None,
             reserve_fuel: 0,
             is_out_of_fuel: false,
-            wasi: wasi::State::default(),
+            wasi: wasi::WasiState::default(),
         }
     }
 

@@ -284,10 +284,10 @@ impl Quota {
 pub struct RulesFile {
     /// `None` in a process without such a file.
     path: Option<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<RulesState>,
 }
 
-struct State {
+struct RulesState {
     checked_at_ms: Option<u64>,
     /// Time of the last change (ns), length and inode of the file; `None` if there is none.
     stamp: Option<(i64, i64, u64, u64)>,
@@ -296,7 +296,7 @@ struct State {
 
 impl RulesFile {
     pub fn new(path: Option<PathBuf>) -> RulesFile {
-        let state = State { checked_at_ms: None, stamp: None, rules: Arc::new(Rules::open()) };
+        let state = RulesState { checked_at_ms: None, stamp: None, rules: Arc::new(Rules::open()) };
         RulesFile { path, state: Mutex::new(state) }
     }
 
@@ -313,7 +313,7 @@ impl RulesFile {
     }
 }
 
-fn update(path: &Path, state: &mut State) {
+fn update(path: &Path, state: &mut RulesState) {
     let stamp = match fs::metadata(path) {
         Ok(file) => Some((file.mtime(), file.mtime_nsec(), file.len(), file.ino())),
         Err(error) if error.kind() == IoErrorKind::NotFound => None,

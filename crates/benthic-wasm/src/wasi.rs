@@ -37,7 +37,7 @@ const CLOCK_STEP_NS: u64 = 1_000;
 
 /// The WASI state of one call.
 #[derive(Default)]
-pub struct State {
+pub struct WasiState {
     now_ns: u64,
     random: u64,
     /// What was written to standard output and standard error since the last end of a line.

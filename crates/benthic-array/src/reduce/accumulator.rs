@@ -3,7 +3,7 @@
 use super::axes::{Axes, AxisRole, Groups};
 use super::mask::{Mask, MaskRows};
 use super::number::Number;
-use super::states::State;
+use super::states::ReductionState;
 use super::{Accumulate, Reduction, ReductionKind};
 use crate::block::{Block, Tick};
 use crate::dtype::Dtype;
@@ -29,7 +29,7 @@ pub struct Accumulator<V, S> {
     values: Vec<V>,
 }
 
-impl<V: Number, S: State<V>> Accumulator<V, S> {
+impl<V: Number, S: ReductionState<V>> Accumulator<V, S> {
     pub fn new(reduction: &Reduction, dtype: Dtype, counts: &[u64]) -> Accumulator<V, S> {
         let axes = Axes::new(&reduction.axes.0, counts);
         let states = vec![S::empty(reduction); axes.results() as usize];
@@ -37,7 +37,7 @@ impl<V: Number, S: State<V>> Accumulator<V, S> {
     }
 }
 
-impl<V: Number, S: State<V>> Accumulate for Accumulator<V, S> {
+impl<V: Number, S: ReductionState<V>> Accumulate for Accumulator<V, S> {
     fn add(&mut self, block: &Block, part: &Part, mask: Option<&Mask>, tick: Tick<'_>) -> Result<()> {
         let Accumulator { reduction, axes, states, values, .. } = self;
         part.check_within(axes.counts())?;

@@ -17,7 +17,7 @@
 //! Quantiles in Data Streams" (IEEE Access, 2020).
 
 use super::number::Number;
-use super::states::State;
+use super::states::ReductionState;
 use super::{Reduction, ReductionKind};
 use crate::values::Values;
 use benthic_core::Result;
@@ -143,7 +143,7 @@ impl Sketch {
     }
 }
 
-impl<V: Number> State<V> for Sketch {
+impl<V: Number> ReductionState<V> for Sketch {
     fn empty(_: &Reduction) -> Sketch {
         Sketch { dropped_bits: 0, buckets: Vec::new(), nans: 0 }
     }

@@ -1,4 +1,4 @@
-use super::{BUCKETS_MAX, MANTISSA_BITS, Sketch, State};
+use super::{BUCKETS_MAX, MANTISSA_BITS, ReductionState, Sketch};
 use crate::reduce::{Reduction, ReductionKind};
 use crate::selection::Bounded;
 use benthic_core::codec::Wire;
@@ -12,7 +12,7 @@ fn reduction(skip_nan: bool) -> Reduction {
 }
 
 fn sketch(values: &[f64]) -> Sketch {
-    let mut sketch = <Sketch as State<f64>>::empty(&reduction(true));
+    let mut sketch = <Sketch as ReductionState<f64>>::empty(&reduction(true));
     values.chunks(4096).for_each(|run| sketch.add_run(&reduction(true), run, 0, 1));
     sketch
 }
@@ -98,15 +98,15 @@ proptest! {
         let length = parts.len();
         parts.rotate_left(turn % length);
         let reduction = reduction(true);
-        let mut merged = <Sketch as State<f64>>::empty(&reduction);
+        let mut merged = <Sketch as ReductionState<f64>>::empty(&reduction);
         for (index, part) in parts.iter().enumerate() {
-            let mut one = <Sketch as State<f64>>::empty(&reduction);
+            let mut one = <Sketch as ReductionState<f64>>::empty(&reduction);
             if index % 2 == 0 {
                 part.iter().rev().for_each(|value| one.add(&reduction, *value, 0));
             } else {
                 one.add_run(&reduction, part, 0, 1);
             }
-            <Sketch as State<f64>>::merge(&mut merged, &reduction, &Sketch::decode(&one.encode()).unwrap());
+            <Sketch as ReductionState<f64>>::merge(&mut merged, &reduction, &Sketch::decode(&one.encode()).unwrap());
         }
         prop_assert_eq!(merged, whole);
     }
@@ -138,7 +138,7 @@ fn broken_keys_are_refused() {
 #[test]
 fn a_nan_that_is_kept_is_the_result() {
     for (skip_nan, expected) in [(true, 2.0), (false, f64::NAN)] {
-        let mut found = <Sketch as State<f64>>::empty(&reduction(skip_nan));
+        let mut found = <Sketch as ReductionState<f64>>::empty(&reduction(skip_nan));
         found.add(&reduction(skip_nan), 1.0, 0);
         found.add_run(&reduction(skip_nan), &[f64::NAN, 3.0], 0, 1);
         assert_eq!(found.quantile(0.5).to_bits(), expected.to_bits());

@@ -8,7 +8,7 @@ use benthic_core::codec::{Decoded, Decoder, Wire};
 use benthic_core::{Error, ErrorKind, Result, wire_struct};
 
 /// The state of one result over numbers of the type `V`.
-pub trait State<V: Number>: Clone + Wire + Send + 'static {
+pub trait ReductionState<V: Number>: Clone + Wire + Send + 'static {
     fn empty(reduction: &Reduction) -> Self;
 
     /// Adds a value. `position` is its position among the reduced axes.
@@ -48,7 +48,7 @@ pub struct Count {
 
 wire_struct! { Count { count } }
 
-impl<V: Number> State<V> for Count {
+impl<V: Number> ReductionState<V> for Count {
     fn empty(_: &Reduction) -> Count {
         Count { count: 0 }
     }
@@ -131,7 +131,7 @@ impl FloatSum {
     }
 }
 
-impl State<f64> for FloatSum {
+impl ReductionState<f64> for FloatSum {
     fn empty(_: &Reduction) -> FloatSum {
         FloatSum::default()
     }
@@ -181,7 +181,7 @@ impl IntSum {
     }
 }
 
-impl<V: Number> State<V> for IntSum {
+impl<V: Number> ReductionState<V> for IntSum {
     fn empty(_: &Reduction) -> IntSum {
         IntSum { low_bits: 0, high_bits: 0, count: 0 }
     }
@@ -216,7 +216,7 @@ pub struct FloatProduct {
 
 wire_struct! { FloatProduct { product } }
 
-impl State<f64> for FloatProduct {
+impl ReductionState<f64> for FloatProduct {
     fn empty(_: &Reduction) -> FloatProduct {
         FloatProduct { product: 1.0 }
     }
@@ -245,7 +245,7 @@ pub struct IntProduct {
 
 wire_struct! { IntProduct { product } }
 
-impl<V: Number> State<V> for IntProduct {
+impl<V: Number> ReductionState<V> for IntProduct {
     fn empty(_: &Reduction) -> IntProduct {
         IntProduct { product: 1 }
     }
@@ -307,7 +307,7 @@ impl<V: Number> Extreme<V> {
     }
 }
 
-impl<V: Number> State<V> for Extreme<V> {
+impl<V: Number> ReductionState<V> for Extreme<V> {
     fn empty(_: &Reduction) -> Extreme<V> {
         Extreme { best: None }
     }
@@ -394,7 +394,7 @@ impl Moments {
     }
 }
 
-impl<V: Number> State<V> for Moments {
+impl<V: Number> ReductionState<V> for Moments {
     fn empty(_: &Reduction) -> Moments {
         Moments { sum: FloatSum::default(), squares: 0.0 }
     }
@@ -448,7 +448,7 @@ impl Flag {
     }
 }
 
-impl<V: Number> State<V> for Flag {
+impl<V: Number> ReductionState<V> for Flag {
     fn empty(reduction: &Reduction) -> Flag {
         Flag { flag: reduction.kind == (ReductionKind::All {}) }
     }
@@ -484,7 +484,7 @@ fn edges(reduction: &Reduction) -> &[f64] {
     }
 }
 
-impl<V: Number> State<V> for Bins {
+impl<V: Number> ReductionState<V> for Bins {
     fn empty(reduction: &Reduction) -> Bins {
         Bins { counts: vec![0; edges(reduction).len().saturating_sub(1)] }
     }
@@ -525,7 +525,7 @@ pub struct Summary {
 
 wire_struct! { Summary { min, max, values, missing } }
 
-impl<V: Number> State<V> for Summary {
+impl<V: Number> ReductionState<V> for Summary {
     fn empty(_: &Reduction) -> Summary {
         Summary { min: f64::INFINITY, max: f64::NEG_INFINITY, values: 0, missing: 0 }
     }

@@ -5,7 +5,7 @@
 //! exact. Its results need no merging.
 
 use super::number::Number;
-use super::states::{FloatSum, IntSum, State};
+use super::states::{FloatSum, IntSum, ReductionState};
 use super::{MISSING_MAX, Reduction, ReductionKind, STATE_BYTES_MAX};
 use crate::block::{Block, Tick};
 use crate::dtype::{Dtype, Element, NumberKind, with_element};
@@ -125,7 +125,7 @@ struct CountedExtreme {
 
 wire_struct! { CountedExtreme { bits, count } }
 
-impl<V: Number> State<V> for CountedExtreme {
+impl<V: Number> ReductionState<V> for CountedExtreme {
     fn empty(_: &Reduction) -> CountedExtreme {
         CountedExtreme { bits: V::ZERO.bits(), count: 0 }
     }
@@ -189,7 +189,7 @@ struct States<'t, V, S> {
     values: Vec<V>,
 }
 
-impl<V: Number, S: State<V>> TallyStates for States<'_, V, S> {
+impl<V: Number, S: ReductionState<V>> TallyStates for States<'_, V, S> {
     fn add(&mut self, block: &Block, part: &Part, tick: Tick<'_>) -> Result<()> {
         let States { reduction, tally, missing, counts, strides, states, values } = self;
         part.check_within(counts)?;
@@ -288,7 +288,7 @@ impl Tally {
         })
     }
 
-    fn of_numbers<V: Number, Sum: State<V>>(
+    fn of_numbers<V: Number, Sum: ReductionState<V>>(
         &self,
         dtype: Dtype,
         counts: &[u64],
@@ -302,7 +302,7 @@ impl Tally {
         }
     }
 
-    fn of_state<V: Number, S: State<V>>(&self, dtype: Dtype, counts: &[u64]) -> States<'_, V, S> {
+    fn of_state<V: Number, S: ReductionState<V>>(&self, dtype: Dtype, counts: &[u64]) -> States<'_, V, S> {
         let reduction = self.reduction();
         let shape = self.result_shape(counts);
         let mut kept = strides(&shape).into_iter();
@@ -393,7 +393,7 @@ struct ValueCount {
 
 wire_struct! { ValueCount { count } }
 
-impl<V: Number> State<V> for ValueCount {
+impl<V: Number> ReductionState<V> for ValueCount {
     fn empty(_: &Reduction) -> ValueCount {
         ValueCount { count: 0 }
     }

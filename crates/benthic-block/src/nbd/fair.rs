@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 
 /// Divides permits between members, such as the exports of a server.
 pub struct Fair {
-    state: Mutex<State>,
+    state: Mutex<FairState>,
 }
 
-struct State {
+struct FairState {
     free: u64,
     members: Vec<Member>,
     waiting: usize,
@@ -50,7 +50,7 @@ impl Fair {
     /// Shares an amount between members, whose numbers start at 0. A single member may use all.
     pub fn new(amount: u64, members: usize) -> Arc<Fair> {
         let members = std::iter::repeat_with(Member::default).take(members).collect();
-        Arc::new(Fair { state: Mutex::new(State { free: amount, members, waiting: 0, next: 0 }) })
+        Arc::new(Fair { state: Mutex::new(FairState { free: amount, members, waiting: 0, next: 0 }) })
     }
 
     /// Waits for an amount, which is at most a part of all.
@@ -78,7 +78,7 @@ impl Fair {
         state.free < amount || !state.members[member].waiting.is_empty()
     }
 
-    fn take(self: &Arc<Self>, state: &mut State, member: usize, amount: u64) -> Permit {
+    fn take(self: &Arc<Self>, state: &mut FairState, member: usize, amount: u64) -> Permit {
         state.free -= amount;
         state.members[member].used += amount;
         Permit { fair: Arc::clone(self), member, amount }
@@ -102,7 +102,7 @@ impl Fair {
     }
 }
 
-impl State {
+impl FairState {
     fn may_use(&self, member: usize, amount: u64) -> bool {
         let used = self.members[member].used;
         let is_fair =

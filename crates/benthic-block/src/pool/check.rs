@@ -1,5 +1,5 @@
-//! The check of an image. Whatever a map names must be stored. What is stored must be named, or an
-//! interrupted operation has left it; it takes space until a repair removes it.
+//! The check of an image. Every object that a map names must be stored. An interrupted operation may
+//! leave objects that no map names; they take space until a repair removes them.
 
 use super::blocks::BLOCKS_XATTR;
 use super::image::{PIECES_IN_FLIGHT, PoolImage};
@@ -10,11 +10,11 @@ use benthic_core::{ErrorKind, ObjectId, Result};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 
-/// Two numbers in the name of an object: of a data object or of a map's page.
-type Place = (u32, u32);
+/// The two numbers in the name of a data object or of a map's page.
+type NameNumbers = (u32, u32);
 
 /// The stored objects of a kind, and whether something names them.
-type Stored = HashMap<Place, bool>;
+type Stored = HashMap<NameNumbers, bool>;
 
 /// A view whose map is checked.
 struct View {
@@ -29,7 +29,7 @@ struct View {
 /// the last one.
 #[derive(Default)]
 struct Chain {
-    places: Vec<Place>,
+    places: Vec<NameNumbers>,
     damage: Option<(ObjectId, String)>,
 }
 
@@ -132,7 +132,7 @@ impl PoolImage {
     }
 
     /// Follows a data object to those from which it takes the blocks that it lacks.
-    async fn chain(&self, (object, mut version): Place, data: &Stored) -> Result<Chain> {
+    async fn chain(&self, (object, mut version): NameNumbers, data: &Stored) -> Result<Chain> {
         let mut chain = Chain::default();
         loop {
             let blocks = match self.blocks(object, version).await {
@@ -159,7 +159,7 @@ impl PoolImage {
         }
     }
 
-    fn missing(&self, (object, version): Place, view: &View, check: &mut Check) -> Result<()> {
+    fn missing(&self, (object, version): NameNumbers, view: &View, check: &mut Check) -> Result<()> {
         let message = format!("the data object is missing; {} needs it", view.name);
         check.damage(Some(self.id.data(object, version)?), message);
         Ok(())

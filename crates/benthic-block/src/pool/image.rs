@@ -37,7 +37,7 @@ pub(crate) struct PoolImage {
     pub address: String,
     /// The snapshot that is open; `None` for the head.
     pub snapshot: Option<Snapshot>,
-    pub state: RwLock<State>,
+    pub state: RwLock<ImageState>,
     pub parent: Option<Arc<PoolImage>>,
     /// `None` if the image is open read-only.
     pub writer: Option<Arc<Writer>>,
@@ -69,7 +69,7 @@ impl KnownBlocks {
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct ImageState {
     pub header: Header,
     /// The map of what is open.
     pub map: Vec<Entry>,
@@ -101,7 +101,7 @@ impl PoolImage {
             id,
             address,
             snapshot,
-            state: RwLock::new(State { header, map, size_bytes }),
+            state: RwLock::new(ImageState { header, map, size_bytes }),
             parent,
             writer,
             gate: Arc::default(),
@@ -189,7 +189,7 @@ impl PoolImage {
         let entries =
             map::load(&*self.pool, self.id, map, header.geometry.objects(size_bytes) as usize).await?;
         self.blocks.lock().blocks.clear();
-        *self.state.write() = State { header, map: entries, size_bytes };
+        *self.state.write() = ImageState { header, map: entries, size_bytes };
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 
 use super::blocks::BLOCKS_XATTR;
 use super::header::{Header, Parent, SNAPSHOTS_MAX, Snapshot, SnapshotState};
-use super::image::{PIECES_IN_FLIGHT, PoolImage, State, run_all, version_entry};
+use super::image::{ImageState, PIECES_IN_FLIGHT, PoolImage, run_all, version_entry};
 use super::map::{self, Entry};
 use super::objects::{self, ImageId};
 use super::writer::{Writer, explain};
@@ -255,7 +255,7 @@ impl PoolImage {
         header.size_bytes = snapshot.size_bytes;
         map::store(&*self.pool, self.id, header.map, &entries).await?;
         writer.store_header(&header).await?;
-        *self.state.write() = State { size_bytes: header.size_bytes, header, map: entries };
+        *self.state.write() = ImageState { size_bytes: header.size_bytes, header, map: entries };
         // What the head alone had is garbage now. What an interruption leaves here stays until the
         // image is removed.
         let own = old_map.iter().enumerate().filter_map(|(object, entry)| {

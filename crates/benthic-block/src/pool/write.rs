@@ -81,7 +81,7 @@ impl PoolImage {
             false => self.blocks(object, version).await.map_err(damaged)?,
         };
         if let Some(blocks) = blocks {
-            let place = Place { object, version, is_new: false };
+            let place = DataTarget { object, version, is_new: false };
             return self.fill(writer, place, (*blocks).clone(), offset_bytes, data, durability).await;
         }
         let op = with(durability, writer.guarded().write(offset_bytes, data));
@@ -109,7 +109,7 @@ impl PoolImage {
             self.set_entry(writer, object, Entry::whole(version)).await?;
         } else {
             let blocks = Blocks::none(entry.version().unwrap_or(0), self.object_bytes());
-            let place = Place { object, version, is_new: true };
+            let place = DataTarget { object, version, is_new: true };
             self.fill(writer, place, blocks, offset_bytes, data, Durability::Buffered).await?;
         }
         // The data and its entry become durable together.
@@ -124,13 +124,13 @@ impl PoolImage {
     async fn fill(
         &self,
         writer: &Writer,
-        place: Place,
+        place: DataTarget,
         mut blocks: Blocks,
         offset_bytes: u64,
         data: Bytes,
         durability: Durability,
     ) -> Result<()> {
-        let Place { object, version, is_new } = place;
+        let DataTarget { object, version, is_new } = place;
         let object_bytes = self.object_bytes();
         let block_bytes = block_bytes(object_bytes);
         let end = offset_bytes + data.len() as u64;
@@ -194,7 +194,7 @@ impl PoolImage {
 
 /// The data object that a write goes to.
 #[derive(Clone, Copy)]
-struct Place {
+struct DataTarget {
     object: u32,
     version: u32,
     is_new: bool,

@@ -5,14 +5,14 @@ use parking_lot::{Condvar, Mutex};
 
 /// What a program waits for.
 pub struct Completion {
-    state: Mutex<State>,
+    state: Mutex<CompletionState>,
     changed: Condvar,
     /// Runs the callbacks of the program.
     callback: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct State {
+struct CompletionState {
     result: Option<i32>,
     was_called: bool,
 }

@@ -200,7 +200,7 @@ impl Select {
             writer: &self.writer,
             shared: &shared,
             work: &work,
-            states: self.query.aggregates.iter().map(|_| State::default()).collect(),
+            states: self.query.aggregates.iter().map(|_| AggregateState::default()).collect(),
             held_bytes: 0,
             left: self.query.limit.unwrap_or(u64::MAX),
             output: Vec::new(),
@@ -345,7 +345,7 @@ impl Read for Counted<'_, '_> {
 
 /// The state of an aggregate.
 #[derive(Default)]
-struct State {
+struct AggregateState {
     count: u64,
     value: Option<Value<'static>>,
 }
@@ -356,7 +356,7 @@ pub(super) struct Run<'a, 'b> {
     writer: &'a Writer,
     pub(super) shared: &'a Shared<'b>,
     pub(super) work: &'a Work<'a>,
-    states: Vec<State>,
+    states: Vec<AggregateState>,
     /// Bytes of texts in `states`.
     held_bytes: usize,
     /// Records that LIMIT permits.

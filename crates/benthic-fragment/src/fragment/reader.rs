@@ -115,7 +115,7 @@ pub struct Readers {
     schema: SchemaRef,
     /// Maximum number of Bloom filters to read.
     filters_max: usize,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<FooterParts>>,
 }
 
 impl Readers {
@@ -126,9 +126,9 @@ impl Readers {
     }
 }
 
-/// What the footer says about the rest of the object.
+/// Where the footer says that the other parts of the object are.
 #[derive(Debug, Default)]
-struct Known {
+struct FooterParts {
     chunks: Chunks,
     /// The Bloom filters: where they start, and their length if the footer has it.
     filters: HashMap<u64, Option<u64>>,
@@ -162,7 +162,7 @@ struct Reader {
     queue: Arc<Queue>,
     schema: SchemaRef,
     filters_max: usize,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<FooterParts>>,
 }
 
 impl Reader {
@@ -222,7 +222,7 @@ impl Reader {
                 return Err(bounds::refusal("a Bloom filter of several lengths"));
             }
         }
-        *self.known.lock() = Known { chunks, filters, ..Known::default() };
+        *self.known.lock() = FooterParts { chunks, filters, ..FooterParts::default() };
         Ok(metadata)
     }
 

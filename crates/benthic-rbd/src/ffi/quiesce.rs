@@ -19,18 +19,18 @@ type Notify = Box<dyn Fn(SnapshotPhase) + Send + Sync>;
 pub(super) struct QuiesceWatch {
     api: &'static Api,
     image: Handle,
-    state: Mutex<State>,
+    state: Mutex<QuiesceState>,
     notify: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct QuiesceState {
     is_unanswered: bool,
     is_closing: bool,
 }
 
 impl QuiesceWatch {
-    fn answer(&self, state: &mut State) {
+    fn answer(&self, state: &mut QuiesceState) {
         if std::mem::take(&mut state.is_unanswered) {
             // SAFETY: the image is live: it is open, or its close has not begun. librbd waits for
             // one answer. It uses the handle of the watch (here 0) only to name a watch that has

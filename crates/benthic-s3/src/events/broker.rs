@@ -127,9 +127,9 @@ fn check_topic(topic: &str) -> Result<(), String> {
 
 /// The brokers of targets, by the name of the target.
 #[derive(Default)]
-pub(super) struct Brokers(Mutex<HashMap<String, Known>>);
+pub(super) struct Brokers(Mutex<HashMap<String, CachedBroker>>);
 
-struct Known {
+struct CachedBroker {
     target: EventTarget,
     broker: Arc<Broker>,
     used_ms: u64,
@@ -158,7 +158,7 @@ impl Brokers {
             return Ok(Arc::clone(&found.broker));
         }
         let broker = Arc::new(create()?);
-        let new = Known { target: target.clone(), broker: Arc::clone(&broker), used_ms: now_ms };
+        let new = CachedBroker { target: target.clone(), broker: Arc::clone(&broker), used_ms: now_ms };
         if known.len() < KEPT_MAX || known.contains_key(name) {
             known.insert(name.to_owned(), new);
         }

@@ -40,13 +40,13 @@ pub(super) struct Blocks {
     origin: String,
     validate: Validate,
     block_bytes: u64,
-    heads: Mutex<HashMap<Vec<u8>, Known>>,
+    heads: Mutex<HashMap<Vec<u8>, CachedHead>>,
     fetches: Mutex<HashMap<Vec<u8>, Block>>,
     files: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedHead {
     head: Arc<Head>,
     validated_ms: u64,
 }
@@ -129,7 +129,7 @@ impl Blocks {
     }
 
     /// What was last known of an object.
-    async fn known(self: &Arc<Self>, name: &[u8]) -> Option<Known> {
+    async fn known(self: &Arc<Self>, name: &[u8]) -> Option<CachedHead> {
         let known = self.heads.lock().get(name).cloned();
         if known.is_some() {
             // The entry is in use, too. Otherwise it would be evicted before the data.
@@ -144,11 +144,12 @@ impl Blocks {
         let key = name.to_vec();
         let text = self.on_cache(move |cache| cache.get(&key)).await??;
         let head = serde_json::from_slice(&text).ok()?;
-        Some(Known { head: Arc::new(head), validated_ms: 0 })
+        Some(CachedHead { head: Arc::new(head), validated_ms: 0 })
     }
 
     async fn remember(self: &Arc<Self>, name: Vec<u8>, head: &Arc<Head>, is_new: bool) {
-        let known = Known { head: Arc::clone(head), validated_ms: self.environment.clock.monotonic_ms() };
+        let known =
+            CachedHead { head: Arc::clone(head), validated_ms: self.environment.clock.monotonic_ms() };
         {
             let mut heads = self.heads.lock();
             if heads.len() >= HEADS_MAX && !heads.contains_key(&name) {

@@ -27,9 +27,9 @@ const CREATION_MS_MAX: u64 = 60_000;
 /// Records per page that is read from the store.
 const PAGE: usize = 1_000;
 
-/// What the upstream has last said of a bucket.
+/// The last answer of the upstream about a bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedBucket {
     versioning: Versioning,
     at_ms: u64,
 }
@@ -117,7 +117,7 @@ impl UpstreamSal {
             buckets.clear();
         }
         let at_ms = self.environment.clock.monotonic_ms();
-        buckets.insert(name.to_owned(), Known { versioning, at_ms });
+        buckets.insert(name.to_owned(), CachedBucket { versioning, at_ms });
     }
 
     async fn set_versioning(&self, name: &str, versioning: Versioning) -> Result<()> {

@@ -40,13 +40,13 @@ pub(super) struct Cache {
     directory: PathBuf,
     bytes_max: u64,
     environment: Environment,
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     /// Locked, so that no other process uses the directory.
     _lock: File,
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     entries: HashMap<u128, Entry>,
     /// The names of the entries, the least recently used one first.
     by_use: BTreeMap<u64, u128>,
@@ -73,7 +73,7 @@ fn failed(message: &str, path: &Path, error: std::io::Error) -> Error {
     Error::io(Action::Write, message, error).with("path", path.display())
 }
 
-impl State {
+impl CacheState {
     fn insert(&mut self, name: u128, disk_bytes: u64, touched_ms: u64) {
         self.remove(name);
         self.uses += 1;
@@ -206,7 +206,7 @@ impl Cache {
         let name = xxh3_128(key);
         let now_ms = self.environment.unix_ms();
         let mut state = self.state.lock();
-        let State { entries, by_use, uses, .. } = &mut *state;
+        let CacheState { entries, by_use, uses, .. } = &mut *state;
         let entry = entries.get_mut(&name)?;
         by_use.remove(&entry.used);
         *uses += 1;

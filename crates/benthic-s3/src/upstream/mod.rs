@@ -128,7 +128,7 @@ pub struct UpstreamSal {
     write_back: Arc<WriteBack>,
     environment: Environment,
     options: Options,
-    buckets: Mutex<HashMap<String, buckets::Known>>,
+    buckets: Mutex<HashMap<String, buckets::CachedBucket>>,
     /// The names of versions at the upstream.
     version_names: Mutex<BTreeMap<VersionId, String>>,
     /// Where listings continue after the null version of a key, by bucket and key.

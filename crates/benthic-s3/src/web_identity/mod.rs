@@ -54,11 +54,11 @@ pub struct Issuers {
 type Source = (String, BTreeSet<String>);
 
 /// The keys of a provider, which one request at a time renews.
-type Shared = Arc<tokio::sync::Mutex<Known>>;
+type Shared = Arc<tokio::sync::Mutex<ProviderKeys>>;
 
 /// The keys of a provider.
 #[derive(Default)]
-struct Known {
+struct ProviderKeys {
     keys: Arc<[Key]>,
     fetched_ms: Option<u64>,
     tried_ms: Option<u64>,

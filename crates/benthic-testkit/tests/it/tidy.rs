@@ -248,6 +248,11 @@ fn public_items_are_documented() {
 }
 
 #[test]
+fn types_have_names_of_their_own() {
+    check_files("say in the name of the type whose state it is, or what is known", vague_types);
+}
+
+#[test]
 fn no_unfinished_code_and_no_paths_of_one_machine() {
     check_files("finish the code, and remove paths of one machine", leftovers);
 }
@@ -309,6 +314,10 @@ fn every_rule_finds_a_violation() {
     assert_eq!(
         undocumented_items(&file("crates/a/src/b.rs", "/// A.\n#[must_use]\npub fn a() {\n")).len(),
         0
+    );
+    assert_eq!(
+        vague_types(&file("crates/a/src/b.rs", "pub struct State {\npub struct ImageState {\n")).len(),
+        1
     );
     let unfinished = format!("a\n// {}: b\n", ["TO", "DO"].concat());
     assert_eq!(leftovers(&file("a.rs", &unfinished)), ["a.rs:2: unfinished"]);
@@ -494,6 +503,15 @@ fn undocumented_items(file: &File) -> Vec<String> {
     };
     let items = (0..lines.len()).filter(|at| is_item(lines[*at]) && !is_documented(*at));
     items.map(|at| format!("{}:{}: {}", file.path, at + 1, lines[at])).collect()
+}
+
+fn vague_types(file: &File) -> Vec<String> {
+    file.lines(|line| {
+        let mut words = line.trim_start().split(|letter: char| !letter.is_alphanumeric());
+        let is_type = words.any(|word| matches!(word, "struct" | "enum" | "trait"));
+        (is_shipped(file) && is_type && matches!(words.next(), Some("State" | "Known")))
+            .then_some("vague name")
+    })
 }
 
 /// Whether a line is an attribute, or the end of one that takes several lines.

@@ -1,6 +1,6 @@
 //! Clusters: creation, options, connection.
 
-use super::{Handle, Memory, Place, api, free, unsupported, void_api};
+use super::{Handle, Memory, ResultPointer, api, free, unsupported, void_api};
 use crate::ffi::args::{Out, item, pool_name, text};
 use crate::handles::HANDLES;
 use crate::rados::cluster::Cluster;
@@ -33,9 +33,9 @@ fn cluster(handle: Handle) -> Result<Arc<Cluster>> {
 
 void_api! {
     fn rados_version(major: *mut c_int, minor: *mut c_int, extra: *mut c_int) {
-        Place::new(major).set(3);
-        Place::new(minor).set(0);
-        Place::new(extra).set(0);
+        ResultPointer::new(major).set(3);
+        ResultPointer::new(minor).set(0);
+        ResultPointer::new(extra).set(0);
     }
 
     fn rados_shutdown(cluster: Handle) {

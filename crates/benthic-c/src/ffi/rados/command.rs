@@ -1,6 +1,6 @@
 //! Commands to monitors, and to daemons of which a store has none.
 
-use super::{Handle, Place, api, malloc, unsupported};
+use super::{Handle, ResultPointer, api, malloc, unsupported};
 use crate::ffi::args::{item, text};
 use crate::rados::cluster::Cluster;
 use crate::rados::code;
@@ -21,7 +21,7 @@ unsafe fn answer(
     run: impl FnOnce(&Cluster) -> Result<Answer>,
 ) -> Result<c_int> {
     // SAFETY: the caller's promise. Programs read the outputs of commands that failed, too.
-    let places = outputs.map(|(text, len)| unsafe { (Place::new(text), Place::new(len)) });
+    let places = outputs.map(|(text, len)| unsafe { (ResultPointer::new(text), ResultPointer::new(len)) });
     for (text, len) in &places {
         text.set(std::ptr::null_mut());
         len.set(0);

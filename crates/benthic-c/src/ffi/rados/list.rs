@@ -1,6 +1,6 @@
 //! Listings of objects, attributes and omap entries.
 
-use super::{Handle, Place, api, void_api};
+use super::{Handle, ResultPointer, api, void_api};
 use crate::ffi::args::{Out, free, item, object_name};
 use crate::handles::HANDLES;
 use crate::rados::ioctx::{Done, Ioctx};
@@ -28,8 +28,8 @@ unsafe fn next_object(
 ) -> Result<c_int> {
     // SAFETY: the caller's promise.
     let (entry, key, space, lens) = unsafe {
-        let lens = lens.map(|len| Place::new(len));
-        (Out::new(entry, "entry")?, Place::new(key), Place::new(namespace), lens)
+        let lens = lens.map(|len| ResultPointer::new(len));
+        (Out::new(entry, "entry")?, ResultPointer::new(key), ResultPointer::new(namespace), lens)
     };
     let show = |namespace: &CString, name: &CString| {
         entry.set(name.as_ptr());

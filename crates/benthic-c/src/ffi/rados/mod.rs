@@ -112,17 +112,17 @@ impl Memory {
     }
 }
 
-/// A place of the caller for a result; NULL if the caller does not want it.
-struct Place<T>(*mut T);
+/// The caller's pointer to a result; NULL if the caller does not want it.
+struct ResultPointer<T>(*mut T);
 
 // SAFETY: as `Memory`.
-unsafe impl<T> Send for Place<T> {}
+unsafe impl<T> Send for ResultPointer<T> {}
 
-impl<T> Place<T> {
+impl<T> ResultPointer<T> {
     /// # Safety
     /// NULL, or valid for writing until the operation is complete.
-    unsafe fn new(pointer: *mut T) -> Place<T> {
-        Place(pointer)
+    unsafe fn new(pointer: *mut T) -> ResultPointer<T> {
+        ResultPointer(pointer)
     }
 
     fn set(&self, value: T) {

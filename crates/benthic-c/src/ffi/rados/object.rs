@@ -1,6 +1,6 @@
 //! Operations on one object, each in a form that waits and in one that does not.
 
-use super::{Handle, Memory, Place, api, copy_all, result, with_nuls};
+use super::{Handle, Memory, ResultPointer, api, copy_all, result, with_nuls};
 use crate::ffi::args::{Out, bytes, check_len, item, object_name, text};
 use crate::rados::completion::Completion;
 use crate::rados::ioctx::{Done, Ioctx, Work};
@@ -72,7 +72,12 @@ unsafe fn read(io: Handle, object: *const c_char, buffer: Memory, offset: u64) -
     })
 }
 
-unsafe fn stat(io: Handle, object: *const c_char, size: Place<u64>, modified: Place<i64>) -> Result<Work> {
+unsafe fn stat(
+    io: Handle,
+    object: *const c_char,
+    size: ResultPointer<u64>,
+    modified: ResultPointer<i64>,
+) -> Result<Work> {
     // SAFETY: the caller's promise.
     let object = unsafe { object_name(object)? };
     item::<Ioctx, _>(io)?.work(object, true, |pool, object| async move {
@@ -271,7 +276,7 @@ api! {
     }
 
     fn rados_stat(io: Handle, object: *const c_char, size: *mut u64, modified: *mut i64) {
-        stat(io, object, Place::new(size), Place::new(modified))?.wait()
+        stat(io, object, ResultPointer::new(size), ResultPointer::new(modified))?.wait()
     }
 
     fn rados_cmpext(io: Handle, object: *const c_char, buffer: *const c_char, len: usize, offset: u64) {
@@ -378,7 +383,7 @@ api! {
     }
 
     fn rados_aio_stat(io: Handle, object: *const c_char, done: Handle, size: *mut u64, modified: *mut i64) {
-        stat(io, object, Place::new(size), Place::new(modified))?.start(completion(done)?)
+        stat(io, object, ResultPointer::new(size), ResultPointer::new(modified))?.start(completion(done)?)
     }
 
     fn rados_aio_cmpext(

@@ -1,7 +1,7 @@
 //! Compound read operations.
 
 use super::write_op::{omap_key, omap_keys};
-use super::{Handle, Place, api, void_api};
+use super::{Handle, ResultPointer, api, void_api};
 use crate::ffi::args::{bytes, free, item, object_name};
 use crate::handles::HANDLES;
 use crate::rados::code;
@@ -37,9 +37,9 @@ fn add_omap(
     op: Handle,
     step: Result<ReadStep>,
     has_values: bool,
-    list: Place<Handle>,
-    more: Place<c_uchar>,
-    result: Place<c_int>,
+    list: ResultPointer<Handle>,
+    more: ResultPointer<c_uchar>,
+    result: ResultPointer<c_int>,
 ) -> Result<()> {
     list.set(null_mut());
     add(op, || {
@@ -104,7 +104,7 @@ void_api! {
     fn rados_read_op_set_flags(_op: Handle, _flags: c_int) {}
 
     fn rados_read_op_cmpext(op: Handle, buffer: *const c_char, len: usize, offset: u64, result: *mut c_int) {
-        let (given, result) = (bytes(buffer.cast(), len, "cmp_buf"), Place::new(result));
+        let (given, result) = (bytes(buffer.cast(), len, "cmp_buf"), ResultPointer::new(result));
         add(op, || {
             let given = given?;
             let compared = move |output| match output {
@@ -121,21 +121,21 @@ void_api! {
         more: *mut c_uchar, result: *mut c_int,
     ) {
         let step = || Ok(range(optional_key(after)?, optional_key(prefix)?, max));
-        add_omap(op, step(), true, Place::new(list), Place::new(more), Place::new(result))?;
+        add_omap(op, step(), true, ResultPointer::new(list), ResultPointer::new(more), ResultPointer::new(result))?;
     }
 
     fn rados_read_op_omap_get_keys2(
         op: Handle, after: *const c_char, max: u64, list: *mut Handle, more: *mut c_uchar, result: *mut c_int,
     ) {
         let step = optional_key(after).map(|after| range(after, Bytes::new(), max));
-        add_omap(op, step, false, Place::new(list), Place::new(more), Place::new(result))?;
+        add_omap(op, step, false, ResultPointer::new(list), ResultPointer::new(more), ResultPointer::new(result))?;
     }
 
     fn rados_read_op_omap_get_vals_by_keys(
         op: Handle, keys: *const *const c_char, count: usize, list: *mut Handle, result: *mut c_int,
     ) {
         let step = omap_keys(keys, count).map(|keys| ReadStep::OmapGet { keys });
-        add_omap(op, step, true, Place::new(list), Place::new(null_mut()), Place::new(result))?;
+        add_omap(op, step, true, ResultPointer::new(list), ResultPointer::new(null_mut()), ResultPointer::new(result))?;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compound write operations.
 
 use super::object::{call, repeated};
-use super::{Handle, Place, api, unsupported, void_api};
+use super::{Handle, ResultPointer, api, unsupported, void_api};
 use crate::ffi::args::{bytes, free, item, object_name, text};
 use crate::handles::HANDLES;
 use crate::rados::completion::Completion;
@@ -35,7 +35,7 @@ fn step(op: Handle, len_bytes: usize, step: Result<WriteStep>) -> Result<()> {
     })
 }
 
-fn check(op: Handle, len_bytes: usize, check: Result<Check>, result: Place<c_int>) -> Result<()> {
+fn check(op: Handle, len_bytes: usize, check: Result<Check>, result: ResultPointer<c_int>) -> Result<()> {
     add(op, || {
         let check = check?;
         Ok((
@@ -130,19 +130,19 @@ void_api! {
     }
 
     fn rados_write_op_assert_version(op: Handle, version: u64) {
-        check(op, 0, Ok(Check::Version(version)), Place::new(null_mut()))?;
+        check(op, 0, Ok(Check::Version(version)), ResultPointer::new(null_mut()))?;
     }
 
     fn rados_write_op_cmpext(op: Handle, buffer: *const c_char, len: usize, offset: u64, result: *mut c_int) {
         let given = data(buffer, len).map(|data| Check::Data { offset_bytes: offset, data });
-        check(op, len, given, Place::new(result))?;
+        check(op, len, given, ResultPointer::new(result))?;
     }
 
     fn rados_write_op_omap_cmp(
         op: Handle, key: *const c_char, operator: u8, value: *const c_char, len: usize, result: *mut c_int,
     ) {
         let given = || Ok(Check::Omap { key: omap_key(key)?, compare: comparison(operator)?, value: data(value, len)? });
-        check(op, len, given(), Place::new(result))?;
+        check(op, len, given(), ResultPointer::new(result))?;
     }
 
     fn rados_write_op_setxattr(op: Handle, key: *const c_char, value: *const c_char, len: usize) {
@@ -191,7 +191,7 @@ void_api! {
         op: Handle, class: *const c_char, method: *const c_char, input: *const c_char, len: usize,
         result: *mut c_int,
     ) {
-        let (made, result) = (data(input, len).and_then(|input| call(class, method, input)), Place::new(result));
+        let (made, result) = (data(input, len).and_then(|input| call(class, method, input)), ResultPointer::new(result));
         add(op, || {
             let call = made?;
             Ok((len, Box::new(move |parts: &mut Parts| {

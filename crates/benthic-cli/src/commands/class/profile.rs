@@ -28,10 +28,10 @@ const STACK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// What the calls of a module used.
 #[derive(Clone)]
-pub struct Profile(Arc<Mutex<State>>);
+pub struct Profile(Arc<Mutex<ProfileState>>);
 
 #[derive(Default)]
-struct State {
+struct ProfileState {
     /// All calls so far, by the index of the function.
     functions: BTreeMap<u32, Used>,
     last: Trace,
@@ -92,7 +92,7 @@ pub fn instrument(module: &Module) -> BenthicResult<Profile> {
 }
 
 impl Profile {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProfileState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

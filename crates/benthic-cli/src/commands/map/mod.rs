@@ -26,7 +26,7 @@ use clap::Args;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
-use state::{Position, State};
+use state::{Position, RunState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,10 +91,10 @@ pub async fn run(args: MapArgs, session: &Session) -> Outcome {
     check_method(&call, &classes)?;
     let reducer = call.reducer(&*pool, &args.reduce).await?;
     let state = match &args.resume {
-        None => State::new(BTreeMap::new()),
+        None => RunState::new(BTreeMap::new()),
         Some(path) => {
             let run = describe(&call, reducer.method(), &address, &args.prefix, session).await?;
-            let state = State::load(path, run)?;
+            let state = RunState::load(path, run)?;
             // A file that cannot be written is an error now, not after the first hour.
             state.save(path)?;
             state
@@ -177,7 +177,7 @@ struct Run<'a> {
     call: PreparedCall,
     limits: Limits<'a>,
     reducer: Reducer,
-    state: State,
+    state: RunState,
     resume: Option<PathBuf>,
     saved_at: Stopwatch<'static>,
     /// A merge or a save failed, and would fail again.

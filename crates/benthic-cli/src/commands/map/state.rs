@@ -6,7 +6,7 @@
 //! of that page and for the failed ones. Rejected: a log of all merged names, which grows with the
 //! number of objects.
 //!
-//! Format: the text of [`MAGIC`], the SHA-256 of the rest, and a [`State`] in the encoding of
+//! Format: the text of [`MAGIC`], the SHA-256 of the rest, and a [`RunState`] in the encoding of
 //! [`benthic_core::codec`].
 
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
@@ -31,7 +31,7 @@ pub enum Position {
 
 /// The progress of a run.
 #[derive(Debug, PartialEq, Eq)]
-pub struct State {
+pub struct RunState {
     /// What the run computes. It must be the same when the run continues.
     pub run: BTreeMap<String, String>,
     /// The page of the listing that is being worked on.
@@ -50,7 +50,7 @@ wire_enum! {
     Position { 1 Start {} 2 After { 0: token } 3 End {} }
 }
 
-impl Wire for State {
+impl Wire for RunState {
     fn put(&self, out: &mut Vec<u8>) {
         self.run.put(out);
         self.position.put(out);
@@ -62,9 +62,9 @@ impl Wire for State {
         self.result.put(out);
     }
 
-    fn get(input: &mut Decoder<'_>) -> Decoded<State> {
+    fn get(input: &mut Decoder<'_>) -> Decoded<RunState> {
         let names = |input: &mut Decoder<'_>| Ok(Vec::<String>::get(input)?.into_iter().collect());
-        Ok(State {
+        Ok(RunState {
             run: Wire::get(input)?,
             position: Wire::get(input)?,
             merged: names(input)?,
@@ -75,10 +75,10 @@ impl Wire for State {
     }
 }
 
-impl State {
+impl RunState {
     /// The state of a run that begins.
-    pub fn new(run: BTreeMap<String, String>) -> State {
-        State {
+    pub fn new(run: BTreeMap<String, String>) -> RunState {
+        RunState {
             run,
             position: Position::Start,
             merged: BTreeSet::new(),
@@ -93,13 +93,13 @@ impl State {
     /// # Errors
     /// `InvalidArgument` if the file is something else, or belongs to another run; `Corrupt` if it
     /// is damaged; those of the file system.
-    pub fn load(path: &Path, run: BTreeMap<String, String>) -> Result<State> {
+    pub fn load(path: &Path, run: BTreeMap<String, String>) -> Result<RunState> {
         let data = match local::read_file(path) {
             Ok(content) => content.data,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::new(run)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(RunState::new(run)),
             Err(error) => return Err(error),
         };
-        let state = State::decode_file(&data).map_err(|error| error.with("path", path.display()))?;
+        let state = RunState::decode_file(&data).map_err(|error| error.with("path", path.display()))?;
         for (key, now) in &run {
             let then = state.run.get(key).map_or("", String::as_str);
             if then != now {
@@ -115,7 +115,7 @@ impl State {
         Ok(state)
     }
 
-    fn decode_file(data: &[u8]) -> Result<State> {
+    fn decode_file(data: &[u8]) -> Result<RunState> {
         let Some(rest) = data.strip_prefix(MAGIC) else {
             let message = "this is not a file of `benthic map --resume`; remove it, or name another file";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
@@ -125,7 +125,7 @@ impl State {
         if hash != &Sha256::digest(encoded)[..] {
             return Err(damaged());
         }
-        State::decode(encoded).map_err(|_| damaged())
+        RunState::decode(encoded).map_err(|_| damaged())
     }
 
     /// Replaces the file. After a crash or a power cut, it has the old or the new state.

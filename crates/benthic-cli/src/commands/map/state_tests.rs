@@ -1,4 +1,4 @@
-use super::{Position, State};
+use super::{Position, RunState};
 use benthic_core::ListToken;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::fs;
 #[test]
 fn a_state_is_loaded_as_it_was_saved_and_never_damaged() {
     let run = BTreeMap::from([("pool".to_owned(), "p".to_owned())]);
-    let state = State {
+    let state = RunState {
         run: run.clone(),
         position: Position::After(ListToken(Bytes::from_static(b"token"))),
         merged: BTreeSet::from(["a".to_owned(), "é".to_owned()]),
@@ -17,16 +17,16 @@ fn a_state_is_loaded_as_it_was_saved_and_never_damaged() {
     };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run");
-    assert_eq!(State::load(&path, run.clone()).unwrap(), State::new(run.clone()));
+    assert_eq!(RunState::load(&path, run.clone()).unwrap(), RunState::new(run.clone()));
     state.save(&path).unwrap();
-    assert_eq!(State::load(&path, run.clone()).unwrap(), state);
+    assert_eq!(RunState::load(&path, run.clone()).unwrap(), state);
     let whole = fs::read(&path).unwrap();
     for at in 0..whole.len() {
         fs::write(&path, &whole[..at]).unwrap();
-        assert!(State::load(&path, run.clone()).is_err(), "cut at {at}");
+        assert!(RunState::load(&path, run.clone()).is_err(), "cut at {at}");
         let mut damaged = whole.clone();
         damaged[at] ^= 4;
         fs::write(&path, damaged).unwrap();
-        assert!(State::load(&path, run.clone()).is_err(), "damaged at {at}");
+        assert!(RunState::load(&path, run.clone()).is_err(), "damaged at {at}");
     }
 }

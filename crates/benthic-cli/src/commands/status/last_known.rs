@@ -7,22 +7,22 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub struct LastKnown(BTreeMap<String, Known>);
+pub struct LastKnown(BTreeMap<String, LastSeen>);
 
 /// A value, and the time of the last poll that saw it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Known {
+pub struct LastSeen {
     unix_s: u64,
     value: Value,
 }
 
 impl LastKnown {
     /// Keeps what this poll saw, and returns the last known values of everything else.
-    pub fn update(&mut self, report: &Report, overview: &Overview) -> BTreeMap<String, Known> {
+    pub fn update(&mut self, report: &Report, overview: &Overview) -> BTreeMap<String, LastSeen> {
         let mut unseen = BTreeMap::new();
         for (name, value) in parts(report, overview) {
             if !value.is_null() {
-                self.0.insert(name, Known { unix_s: report.unix_s, value });
+                self.0.insert(name, LastSeen { unix_s: report.unix_s, value });
             } else if let Some(last) = self.0.get(&name) {
                 unseen.insert(name, last.clone());
             }

@@ -172,7 +172,7 @@ impl OfKey {
 }
 
 #[derive(Default)]
-struct State {
+struct WriteBackState {
     /// Without a change only while an upload of the key runs.
     by_key: BTreeMap<Key, OfKey>,
     by_seq: BTreeMap<u64, Arc<Pending>>,
@@ -192,7 +192,7 @@ struct State {
     bytes: u64,
 }
 
-impl State {
+impl WriteBackState {
     /// Changes what is known of a key.
     fn change(&mut self, key: &Key, change: impl FnOnce(&mut OfKey)) {
         let of_key = self.by_key.entry(key.clone()).or_default();
@@ -283,7 +283,7 @@ pub(super) struct WriteBack {
     blocks: Arc<Blocks>,
     metrics: Arc<UpstreamMetrics>,
     environment: Environment,
-    state: Mutex<State>,
+    state: Mutex<WriteBackState>,
     /// Order the changes of a key, from the check of a condition until the change is durable.
     stripes: Vec<tokio::sync::Mutex<()>>,
     /// Changes that are being added hold it shared, until they are in the state.
@@ -332,7 +332,7 @@ impl WriteBack {
             _ => {}
         }
         let metrics = Arc::clone(&blocks.metrics);
-        let mut state = State { next_seq: 1, ..State::default() };
+        let mut state = WriteBackState { next_seq: 1, ..WriteBackState::default() };
         for entry in fs::read_dir(&directory).map_err(unusable)? {
             let entry = entry.map_err(unusable)?;
             let (path, name) = (entry.path(), entry.file_name());

@@ -1,4 +1,4 @@
-use super::{Pending, Record, State};
+use super::{Pending, Record, WriteBackState};
 use crate::upstream::cache::Cache;
 use benthic_core::{Environment, Stopwatch};
 use benthic_testkit::random::Rng;
@@ -16,7 +16,7 @@ fn pending(cache: &Arc<Cache>, seq: u64, key: &str) -> Arc<Pending> {
     Pending::new(seq, record, cache.reserve())
 }
 
-/// The same as [`State`], without an order of its own.
+/// The same as [`WriteBackState`], without an order of its own.
 #[derive(Default)]
 struct Oracle {
     /// By key: the numbers of its changes, whether an upload runs, its failures, and when it is
@@ -39,7 +39,7 @@ fn the_next_change_is_the_one_that_is_due_first() {
     let cache = cache(&dir);
     for seed in seed::many(10) {
         let mut random = Rng(seed);
-        let (mut state, mut oracle) = (State::default(), Oracle::default());
+        let (mut state, mut oracle) = (WriteBackState::default(), Oracle::default());
         let mut running: Vec<Arc<Pending>> = Vec::new();
         let (mut now_ms, mut seq) = (1, 0);
         for _ in 0..2_000 {
@@ -98,7 +98,7 @@ fn the_next_change_is_the_one_that_is_due_first() {
 fn the_choice_does_not_depend_on_the_number_of_changes() {
     let dir = tempfile::tempdir().unwrap();
     let cache = cache(&dir);
-    let mut state = State::default();
+    let mut state = WriteBackState::default();
     for seq in 0..50_000 {
         state.insert(pending(&cache, seq, "slow"), 0);
     }
