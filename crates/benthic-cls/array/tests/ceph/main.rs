@@ -8,18 +8,14 @@ mod common;
 
 use benthic_core::{ErrorKind, Pool, Store};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::cluster::{osd_boot_epochs, shared_conf};
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 /// Returns the path of the cluster's ceph.conf. The first call installs the class library.
 fn conf() -> PathBuf {
-    let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = env::var_os(variable).unwrap_or_else(|| {
-        panic!("set {variable} to the ceph.conf of a test cluster; `make test` starts one")
-    });
-    let conf = PathBuf::from(conf);
+    let conf = shared_conf();
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let program = env::current_exe().unwrap();
@@ -35,13 +31,6 @@ async fn pool(name: &str) -> Arc<dyn Pool> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
         _ => store.open_pool(name).await.unwrap(),
     }
-}
-
-/// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.
-fn osd_boot_epochs(conf: &Path) -> Vec<i64> {
-    let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
-    let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
-    dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,25 +11,21 @@ mod common;
 use benthic_core::{ClassCall, ErrorKind, ObjectId, Pool, Result, Store};
 use benthic_fragment::fragment::{Envelope, Reply, Status, encode, run};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::cluster::{osd_boot_epochs, shared_conf};
 use bytes::Bytes;
 use common::{Object, Plan};
 use futures::executor::block_on;
 use futures::future::join_all;
 use prost::Message;
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 const POOL: &str = "benthic-cls-table-test";
 
 /// Returns the path of the cluster's ceph.conf. The first call installs the class library.
 fn conf() -> PathBuf {
-    let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = env::var_os(variable).unwrap_or_else(|| {
-        panic!("set {variable} to the ceph.conf of a test cluster; `make test` starts one")
-    });
-    let conf = PathBuf::from(conf);
+    let conf = shared_conf();
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let program = env::current_exe().unwrap();
@@ -45,13 +41,6 @@ fn pool() -> Arc<dyn Pool> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => panic!("{error}"),
         _ => block_on(store.open_pool(POOL)).unwrap(),
     }
-}
-
-/// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.
-fn osd_boot_epochs(conf: &Path) -> Vec<i64> {
-    let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
-    let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
-    dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
 }
 
 /// Calls the method that runs a fragment on an object.

@@ -13,14 +13,14 @@ mod suite;
 
 use benthic_core::{ErrorKind, ObjectId, Pool, Store, SystemClock};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::cluster::{osd_boot_epochs, shared_conf};
 use benthic_wasm::deployed::{self, Actor};
 use benthic_wasm::{Limits, with_manifest};
 use bytes::Bytes;
 use futures::executor::block_on;
 use futures::future::join_all;
 use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 const POOL: &str = "benthic-cls-wasm-test";
@@ -28,11 +28,7 @@ const ACTOR: Actor<'static> = Actor { name: "test", clock: &SystemClock };
 
 /// Returns the path of the cluster's ceph.conf. The first call installs the class library.
 fn conf() -> PathBuf {
-    let variable = "BENTHIC_TEST_CEPH_CONF";
-    let conf = env::var_os(variable).unwrap_or_else(|| {
-        panic!("set {variable} to the ceph.conf of a test cluster; `make test` starts one")
-    });
-    let conf = PathBuf::from(conf);
+    let conf = shared_conf();
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let program = env::current_exe().unwrap();
@@ -57,13 +53,6 @@ fn pool() -> Arc<dyn Pool> {
 /// The native classes as modules.
 mod conformance {
     benthic_testkit::class_conformance!(super::native::subject(super::store(), super::pool()));
-}
-
-/// The epoch in which each OSD last came up. It changes if an OSD crashes and restarts.
-fn osd_boot_epochs(conf: &Path) -> Vec<i64> {
-    let dump = Command::new("ceph").arg("--conf").arg(conf).args(["osd", "dump", "--format=json"]).output();
-    let dump: serde_json::Value = serde_json::from_slice(&dump.unwrap().stdout).unwrap();
-    dump["osds"].as_array().unwrap().iter().map(|osd| osd["up_from"].as_i64().unwrap()).collect()
 }
 
 #[test]
