@@ -102,7 +102,6 @@ pub mod errno {
     pub const ETIMEDOUT: i32 = 110;
     pub const ECONNREFUSED: i32 = 111;
     pub const EHOSTUNREACH: i32 = 113;
-    pub const EINPROGRESS: i32 = 115;
     pub const EREMOTEIO: i32 = 121;
     pub const EDQUOT: i32 = 122;
     pub const ECANCELED: i32 = 125;
