@@ -48,6 +48,14 @@ fn the_navigation_has_every_page() {
     check("add these pages to docs/SUMMARY.md, each once", strays(&pages).into_iter());
 }
 
+#[test]
+fn the_readme_and_the_glossary_stay_short() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    assert!(read("README.md").lines().count() <= 120, "README.md has at most 120 lines");
+    let terms = read("docs/glossary.md").lines().filter(|line| line.starts_with("- **")).count();
+    assert!(terms <= 40, "docs/glossary.md has at most 40 terms terms={terms}");
+}
+
 /// Runs every rule on a violation, because a rule that never finds one proves nothing.
 #[test]
 fn every_rule_of_the_docs_finds_a_violation() {
