@@ -1,6 +1,6 @@
 //! Copies a Zarr directory into a pool.
 
-use crate::commands::Created;
+use crate::load::Created;
 use crate::source::Skipped;
 use benthic_array::{Creation, Place, WriteStats, is_metadata, is_node};
 use benthic_core::{Error, ErrorKind, Result};

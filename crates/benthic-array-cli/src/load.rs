@@ -5,8 +5,7 @@
 //!
 //! With `--reference`, the file is stored as it is, and arrays refer to it.
 
-use crate::commands::Created;
-use crate::reference::{FileArray, SourceFile, StoredFile};
+use crate::reference::{CreatedFile, FileArray, SourceFile, StoredFile};
 use crate::source::{ReadElements, Skipped, SourceArray, SourceGroup};
 use benthic_array::{
     ArrayWriter, Compressor, Creation, Dtype, NewArray, Place, Slice, TouchedChunks, Values, WriteStats,
@@ -47,6 +46,16 @@ pub struct Plan {
     file: Option<StoredFile>,
     /// By the key of the document.
     groups: Vec<(String, Bytes)>,
+}
+
+/// The number of arrays and groups that a command created.
+#[derive(Default)]
+pub struct Created {
+    pub arrays: u64,
+    pub groups: u64,
+    /// Number of the arrays whose chunks are in the file.
+    pub in_file: u64,
+    pub file: Option<CreatedFile>,
 }
 
 struct PlannedArray {

@@ -6,19 +6,19 @@
 
 use crate::directory::{Directory, PAGES_MAX, Page};
 use crate::key::{Keys, NULL};
-use crate::page::{self, Runs, corrupt, directory_key, frame, page_key, push_group};
+use crate::page::{
+    self, PAGE_BYTES_MAX, Runs, corrupt, directory_key, frame, page_key, push_group, too_large,
+};
 use crate::postings::Postings;
 use crate::probe::{Definition, IndexKind};
 use arrow::array::ArrayRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::Result;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Target size of a page, unless this would make more than [`PAGES_MAX`] pages.
 const PAGE_BYTES: usize = 16 * 1024;
-/// Maximum size of a page: an OSD must hold it in memory.
-pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Builds the omap entries of an index for one object. `columns` are the columns of the index, in
 /// the order of the index.
@@ -83,11 +83,6 @@ fn entries(index: &Definition, rows: u32, split: impl Fn(usize) -> Packed) -> Re
         entries.push((key, value));
     }
     Ok(entries)
-}
-
-pub(crate) fn too_large(rows: usize) -> Error {
-    let message = "an object has too many rows and too long keys for an index; make objects smaller";
-    Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
 }
 
 /// The keys of all omap entries that an index can have in an object.

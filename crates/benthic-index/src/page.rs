@@ -10,6 +10,8 @@ use std::ops::Range;
 
 const VERSION: u8 = 1;
 const FRAME_BYTES: usize = 5;
+/// Maximum size of a page: an OSD must hold it in memory.
+pub(crate) const PAGE_BYTES_MAX: usize = 256 * 1024;
 
 /// Omap key of an index's directory, the entry that lists its pages in this object.
 pub fn directory_key(index: u32) -> Bytes {
@@ -25,6 +27,11 @@ pub(crate) fn corrupt(what: &str) -> Error {
     let message =
         format!("an index page is damaged: {what}; `benthic table index POOL/TABLE --rebuild` rebuilds it");
     Error::new(ErrorKind::Corrupt, message)
+}
+
+pub(crate) fn too_large(rows: usize) -> Error {
+    let message = "an object has too many rows and too long keys for an index; make objects smaller";
+    Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
 }
 
 /// Prefixes a body with version and checksum. Public for tests that forge bodies.

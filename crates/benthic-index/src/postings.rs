@@ -2,8 +2,7 @@
 
 use crate::directory::PAGES_MAX;
 use crate::key::as_strings;
-use crate::pack::{PAGE_BYTES_MAX, too_large};
-use crate::page::Runs;
+use crate::page::{PAGE_BYTES_MAX, Runs, too_large};
 use crate::probe::ANY_WORD;
 use crate::words::{words, write_key};
 use arrow::array::{Array, ArrayRef};

@@ -8,15 +8,12 @@
 //! [`COPIED_XATTR`]. The repair is to copy again, because only a target with that attribute, or
 //! with equal contents, counts as copied.
 
-use crate::transfer::{Download, OmapDownload, remove_incomplete, stored_xxh3, write_next};
+use crate::transfer::{COPIED_XATTR, Download, OmapDownload, remove_incomplete, stored_xxh3, write_next};
 use benthic_classes::digest::{Algorithm, Hasher};
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
-
-/// The attribute in which a copy records the version and time of its source, as JSON.
-pub const COPIED_XATTR: &str = "benthic.copied";
 
 /// An object in a pool.
 #[derive(Clone, Copy)]

@@ -3,13 +3,15 @@
 //! An object may be larger than one operation carries. An upload then appends the rest under
 //! version guards, and a download reads ranges of one version.
 
-use crate::copy::COPIED_XATTR;
 use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// The attribute in which `cp` records the source file of an object.
 pub const SOURCE_XATTR: &str = "benthic.source";
+
+/// The attribute in which a copy records the version and time of its source, as JSON.
+pub const COPIED_XATTR: &str = "benthic.copied";
 
 /// Bytes that one read fetches.
 const RANGE_BYTES: u64 = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use super::{place, watch_progress};
 use crate::directory::Directory;
 use crate::load::{self, Layout};
-use crate::reference::{CreatedFile, SourceFile};
+use crate::reference::SourceFile;
 use crate::source;
 use benthic_array::{ArrayAddress, Compressor, WriteStats};
 use benthic_core::{Error, ErrorKind, Result};
@@ -90,16 +90,6 @@ impl From<CodecArg> for Compressor {
             CodecArg::None => Compressor::None,
         }
     }
-}
-
-/// What was created.
-#[derive(Default)]
-pub struct Created {
-    pub arrays: u64,
-    pub groups: u64,
-    /// Number of the arrays whose chunks are in the file.
-    pub in_file: u64,
-    pub file: Option<CreatedFile>,
 }
 
 pub async fn run(args: CreateArgs, session: &Session) -> Outcome {

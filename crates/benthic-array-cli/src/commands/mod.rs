@@ -13,8 +13,6 @@ mod regrid;
 mod rm;
 mod serve;
 
-pub use create::Created;
-
 use benthic_array::{Array, ArrayAddress, Place, ReadStats};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Result, Store};

@@ -5,7 +5,7 @@
 //! and a stream of the block's own size is not compressed. Source: `README_CHUNK_FORMAT.rst` of
 //! c-blosc.
 
-use super::{corrupt, encode::ZSTD_LEVEL, shuffle, too_large};
+use super::{ZSTD_LEVEL, corrupt, shuffle, too_large};
 use crate::block::Tick;
 use benthic_core::{Error, Result};
 use flate2::read::ZlibDecoder;

@@ -1,6 +1,6 @@
 //! Encoding of new chunks.
 
-use super::blosc;
+use super::{ZSTD_LEVEL, blosc};
 use crate::dtype::Dtype;
 use benthic_core::{Error, ErrorKind, Result};
 use flate2::Compression;
@@ -8,9 +8,6 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Level of zstd, also within Blosc. Higher levels take much longer, and hardly help shuffled
-/// floats.
-pub const ZSTD_LEVEL: i32 = 3;
 /// The default level of gzip.
 const GZIP_LEVEL: u32 = 6;
 

@@ -29,6 +29,9 @@ use std::io::{self, Read};
 pub const CODECS_MAX: usize = 16;
 /// Limit on the decoded size of a chunk.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 30;
+/// Level of zstd, also within Blosc. Higher levels take much longer, and hardly help shuffled
+/// floats.
+const ZSTD_LEVEL: i32 = 3;
 
 /// A codec from bytes to bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

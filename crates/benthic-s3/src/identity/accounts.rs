@@ -2,7 +2,6 @@
 //! nothing appears in an account while it is removed, its removal first marks it: everything that
 //! is created in an account compares the account's record in the same swap.
 
-use super::managed::BUILT_IN_ACCOUNT;
 use super::{CAPITALS, FORM, Identities, IdentityKind, change, check_name, exists, full_name};
 use crate::sal::{RecordChange, RecordKind};
 use benthic_core::{Error, ErrorKind, Result};
@@ -19,6 +18,8 @@ pub const POLICIES_MAX: usize = 5_000;
 /// Maximum number of identity providers of an account.
 pub const PROVIDERS_MAX: usize = 100;
 
+/// The account of the policies that every store has.
+pub(super) const BUILT_IN_ACCOUNT: &str = "aws";
 const MARK_LEN: usize = 20;
 
 pub(super) fn identities_max(kind: IdentityKind) -> usize {

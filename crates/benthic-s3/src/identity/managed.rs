@@ -1,5 +1,6 @@
 //! Managed policies, and which policies apply to a caller.
 
+use super::accounts::BUILT_IN_ACCOUNT;
 use super::{
     FORM, Identities, Identity, IdentityKind, POLICIES_MAX, busy, change, check_policy_name, full_name,
 };
@@ -17,8 +18,6 @@ const TEXTS_BYTES_MAX: usize = 128 * 1024;
 pub const FIRST_VERSION: u32 = 1;
 
 const ARN: &str = "arn:aws:iam::";
-/// The account of the policies that every store has.
-pub(super) const BUILT_IN_ACCOUNT: &str = "aws";
 /// The policies that every store has, under the names of AWS.
 const BUILT_IN: [(&str, &str); 7] = [
     (

@@ -5,9 +5,8 @@ use super::events::new_events;
 use super::reader::{PoolReader, home, manifest, pieces};
 use super::reserved_intents::Intent;
 use super::shard_call::{CallFailure, unknown_outcome};
-use super::writer::PoolWriter;
+use super::writer::{PoolWriter, check_encryption_attribute};
 use super::{PoolSal, layout};
-use crate::sal::encryption;
 use crate::sal::{
     Bucket, Buckets, DataKey, Delete, DeleteResult, Finish, Id, List, ListPage, Object, Objects, PartId,
     Prefetch, Reader, Transition, VersionId, Versioning, WriteResult, Writer,
@@ -210,15 +209,6 @@ fn object(key: &str, head: Head) -> Result<Object> {
         part_bytes: manifest.segments.iter().map(|segment| segment.len_bytes).collect(),
         location: Arc::new(manifest),
     })
-}
-
-/// Checks that the attributes of a write say whether its data are encrypted.
-pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) -> Result<()> {
-    if encryption::is_encrypted(&finish.attributes) == is_encrypted {
-        return Ok(());
-    }
-    let message = "encrypted data need the attribute `encryption`, and other data must not have it";
-    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 #[async_trait]

@@ -2,9 +2,9 @@
 //! in one call.
 
 use super::convert::object_before;
-use super::objects::check_encryption_attribute;
 use super::shard_call::{CallFailure, write_with_retries};
 use super::{PoolSal, layout};
+use crate::sal::encryption;
 use crate::sal::{
     Attributes, Bucket, Condition, DataKey, Finish, Id, Lock, Object, PartId, VersionId, WriteResult, Writer,
 };
@@ -282,6 +282,15 @@ impl PoolWriter {
 
 /// Writes a data object. Only this writer writes it, and always with the same data, so retries are
 /// safe.
+/// Checks that the attributes of a write say whether its data are encrypted.
+pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) -> Result<()> {
+    if encryption::is_encrypted(&finish.attributes) == is_encrypted {
+        return Ok(());
+    }
+    let message = "encrypted data need the attribute `encryption`, and other data must not have it";
+    Err(Error::new(ErrorKind::InvalidArgument, message))
+}
+
 async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Result<()> {
     write_with_retries(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
 }

@@ -1,7 +1,6 @@
 //! `benthic sql serve`.
 
-use super::one_of;
-use super::sql::PUSHDOWN;
+use super::{PUSHDOWN, one_of};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};

@@ -1,7 +1,7 @@
 //! `benthic sql`: runs queries over tables and local files, or over one Parquet object.
 
 use super::rows::{self, Format, View};
-use super::{one_of, prompt, serve};
+use super::{PUSHDOWN, one_of, prompt, serve};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{Error, ObjectAddress, Result, Stopwatch, Store, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
@@ -27,17 +27,6 @@ Examples:
   benthic sql 'EXPLAIN ANALYZE SELECT max(fare) FROM lake.trips WHERE distance > 30'
   benthic sql --object lake/trips.parquet 'SELECT count(*) FROM object WHERE distance > 30'
   benthic sql serve";
-
-/// The words of `--pushdown`.
-pub const PUSHDOWN: [(&str, &str, Pushdown); 3] = [
-    (
-        "auto",
-        "The faster place: measured during the query on a cluster, always the client for a store on this machine",
-        Pushdown::Auto,
-    ),
-    ("always", "Beside each object that accepts the fragment", Pushdown::Always),
-    ("never", "In the client", Pushdown::Never),
-];
 
 /// Arguments of `benthic sql`.
 #[derive(Args)]

@@ -2,12 +2,28 @@
 
 use benthic_sql::relations::quoted;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, Statement, TableAlias,
-    TableFactor, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SetExpr, Statement,
+    TableAlias, TableFactor, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+/// Lets a visitor go on.
+pub const CONTINUE: ControlFlow<Infallible> = ControlFlow::Continue(());
+
+/// The last part of a name, and the schema before it.
+pub fn parts(name: &ObjectName) -> (Option<String>, String) {
+    let mut parts: Vec<String> = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.to_lowercase()))
+        .collect();
+    let last = parts.pop().unwrap_or_default();
+    (parts.pop(), last)
+}
 
 /// Whether the rewriting has emptied all parts of a query.
 pub fn is_empty(query: &Query) -> bool {

@@ -1,7 +1,6 @@
 //! The columns of SELECTs: their names and aggregates.
 
-use super::ast::{call, null, unused};
-use super::rewrite::{CONTINUE, parts};
+use super::ast::{CONTINUE, call, null, parts, unused};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, UnaryOperator, Value, Visit, Visitor,
 };

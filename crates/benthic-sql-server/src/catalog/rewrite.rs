@@ -6,7 +6,8 @@
 //! without rows, and what it contained is gone. Few rules are left for the rest.
 
 use super::ast::{
-    call, call_without_arguments, empty_query, is_empty, literal, null, table_alias, with_first,
+    CONTINUE, call, call_without_arguments, empty_query, is_empty, literal, null, parts, table_alias,
+    with_first,
 };
 use super::columns::{at_most_one_row, column_name, has_aggregate, name_columns};
 use super::functions::is_catalog_function;
@@ -23,9 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
-
-/// Lets a visitor go on.
-pub const CONTINUE: ControlFlow<Infallible> = ControlFlow::Continue(());
 
 /// Parses a query and rewrites it if it is one of the catalog: if it reads tables of the catalog
 /// only, or none but calls one of the catalog's functions.
@@ -54,17 +52,6 @@ pub fn catalog_query(sql: &str) -> Option<Statement> {
         name_columns(&mut query.body);
     }
     Some(statement)
-}
-
-/// The last part of a name, and the schema before it.
-pub fn parts(name: &ObjectName) -> (Option<String>, String) {
-    let mut parts: Vec<String> = name
-        .0
-        .iter()
-        .map(|part| part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.to_lowercase()))
-        .collect();
-    let last = parts.pop().unwrap_or_default();
-    (parts.pop(), last)
 }
 
 /// The schema of the catalog that has a relation; `None` for other relations.

@@ -10,9 +10,10 @@ use super::{ATTEMPTS, Copied, Options, Tally, check_directory, copy_objects, upl
 use crate::commands;
 use crate::jobs;
 use benthic_core::{Action, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, WriteOp};
-use benthic_program::copy::{COPIED_XATTR, Location, Snapshot, copy, is_equal};
+use benthic_program::copy::{Location, Snapshot, copy, is_equal};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
+use benthic_program::transfer::COPIED_XATTR;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 

@@ -2,7 +2,7 @@ use super::{Job, Location, Options, upload};
 use crate::jobs::OUTAGE_WAIT;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, WriteStep};
 use benthic_embedded::{MemStore, Options as StoreOptions};
-use benthic_program::copy::COPIED_XATTR;
+use benthic_program::transfer::COPIED_XATTR;
 use benthic_testkit::faulty::FaultyPool;
 use bytes::Bytes;
 use futures::executor::block_on;
