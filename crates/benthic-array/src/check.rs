@@ -2,8 +2,7 @@
 
 use crate::array::Array;
 use crate::class::Task;
-use crate::creation::CREATION_MARKER;
-use crate::metadata::METADATA_KEYS;
+use crate::metadata::{CREATION_MARKER, METADATA_KEYS};
 use crate::reduce::{AxisRole, Reduction, ReductionKind};
 use crate::references::CHUNK_INDEX_KEY;
 use crate::runner::{ObjectRunner, ReadStats, StoredChunk};

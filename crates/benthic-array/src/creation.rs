@@ -10,15 +10,12 @@
 //! only the user's `--overwrite` removes them.
 
 use crate::array::Place;
-use crate::metadata::{Node, writing_order};
+use crate::metadata::{CREATION_MARKER, Node, writing_order};
 use crate::remove::{check_outer, outer, remove};
 use benthic_core::{Error, ErrorKind, Random, Result, SystemRandom, WriteOp};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use std::sync::atomic::AtomicU64;
-
-/// The object that reserves a place while arrays are made there. It has a random token.
-pub const CREATION_MARKER: &str = ".benthic-create";
 
 /// A reserved place for a new array or group.
 #[derive(Debug)]

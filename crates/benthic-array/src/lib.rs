@@ -46,11 +46,13 @@ pub use codec::Compressor;
 pub use create::{
     ArrayWriter, AttributeValue, NewArray, NewAttributes, WriteStats, fill_attribute, group_document,
 };
-pub use creation::{CREATION_MARKER, Creation};
+pub use creation::Creation;
 pub use dtype::{Dtype, NumberKind};
 pub use json::{element_json, parse_with_nan};
 pub use list::{ListedNode, list};
-pub use metadata::{ArrayMetadata, GRIB_CODEC, GroupMetadata, Node, is_metadata, is_node, writing_order};
+pub use metadata::{
+    ArrayMetadata, CREATION_MARKER, GRIB_CODEC, GroupMetadata, Node, is_metadata, is_node, writing_order,
+};
 pub use reduce::{
     AxisRole, Decoding, Groups, Mask, Missing, Reduction, ReductionKind, Regrid, Tallied, Tally, TallyKind,
     Weight, WeightParts, Weights,

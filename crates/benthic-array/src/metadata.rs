@@ -17,6 +17,8 @@ use std::cmp::Reverse;
 pub const METADATA_BYTES_MAX: u64 = 16 << 20;
 /// The codec of a field of a GRIB file.
 pub const GRIB_CODEC: &str = "benthic_grib";
+/// The object that reserves a place while arrays are made there. It has a random token.
+pub const CREATION_MARKER: &str = ".benthic-create";
 /// Limit on the length of an array along an axis.
 const LEN_MAX: u64 = 1 << 62;
 

@@ -5,8 +5,7 @@
 //! early leaves chunks, and the next one removes them.
 
 use crate::array::Place;
-use crate::creation::CREATION_MARKER;
-use crate::metadata::{METADATA_KEYS, Node, is_metadata};
+use crate::metadata::{CREATION_MARKER, METADATA_KEYS, Node, is_metadata};
 use benthic_core::{Error, ErrorKind, ObjectId, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,7 +11,6 @@
 
 use super::codec::Version;
 use super::state::Attributes;
-use super::wire::Times;
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
 
@@ -52,23 +51,6 @@ crate::wire! {
         0 = Governance,
         /// Nobody.
         1 = Compliance,
-    }
-}
-
-/// The removal of a version.
-#[derive(Clone, Copy)]
-pub(super) struct Removal {
-    /// The caller's time.
-    pub now_ms: u64,
-    /// Time from which the data may be collected.
-    pub free_at_ms: u64,
-    pub bypass_governance: bool,
-}
-
-impl Removal {
-    pub fn new(times: &Times, bypass_governance: bool) -> Removal {
-        let free_at_ms = times.now_ms.saturating_add(times.grace_ms);
-        Removal { now_ms: times.now_ms, free_at_ms, bypass_governance }
     }
 }
 

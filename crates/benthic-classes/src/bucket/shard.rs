@@ -3,7 +3,7 @@
 
 use super::codec::{Id, corrupt};
 use super::keys;
-use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock, Removal, Retention};
+use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock, Retention};
 use super::state::{
     Attributes, Body, Current, Data, Garbage, Head, Header, Manifest, Outcome, Release, Write,
 };
@@ -17,6 +17,23 @@ pub(super) struct Shard<'c, 'a> {
     context: &'c mut MethodContext<'a>,
     pub header: Header,
     staged: BTreeMap<Bytes, Option<Bytes>>,
+}
+
+/// The removal of a version.
+#[derive(Clone, Copy)]
+pub(super) struct Removal {
+    /// The caller's time.
+    pub now_ms: u64,
+    /// Time from which the data may be collected.
+    pub free_at_ms: u64,
+    pub bypass_governance: bool,
+}
+
+impl Removal {
+    pub fn new(times: &Times, bypass_governance: bool) -> Removal {
+        let free_at_ms = times.now_ms.saturating_add(times.grace_ms);
+        Removal { now_ms: times.now_ms, free_at_ms, bypass_governance }
+    }
 }
 
 impl<'c, 'a> Shard<'c, 'a> {

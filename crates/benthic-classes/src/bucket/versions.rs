@@ -3,8 +3,8 @@
 use super::codec::Version;
 use super::events::{check_events, enqueue};
 use super::keys;
-use super::locks::{Lock, Removal};
-use super::shard::{Shard, add, conflict, not_found, subtract};
+use super::locks::Lock;
+use super::shard::{Removal, Shard, add, conflict, not_found, subtract};
 use super::state::{Body, Current, Head, Intent, Write};
 use super::wire::{
     ATTRIBUTES_BYTES_MAX, BODY_INLINE_BYTES_MAX, Change, Condition, Delete, Get, Mode, NewEvent, Put,
