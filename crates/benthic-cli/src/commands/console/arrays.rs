@@ -1,9 +1,9 @@
 //! Arrays: `benthic array`.
 
+use crate::commands::console::Console;
 use crate::commands::console::data::sandboxed;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply, whole};
-use crate::commands::console::router::Console;
 use crate::commands::{other, serving};
 use benthic_core::names::check_pool_name;
 use benthic_core::{Action, Error, ErrorKind, Result};

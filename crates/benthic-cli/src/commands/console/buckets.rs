@@ -1,8 +1,8 @@
 //! Buckets and keys of the S3 gateway: `benthic s3`.
 
+use crate::commands::console::Console;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
-use crate::commands::console::router::Console;
 use crate::commands::other;
 use benthic_core::{Error, ErrorKind, Result};
 use serde_json::{Value, json};

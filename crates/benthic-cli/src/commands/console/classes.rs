@@ -2,9 +2,9 @@
 
 use crate::commands;
 use crate::commands::class;
+use crate::commands::console::Console;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
-use crate::commands::console::router::Console;
 use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Result, Stopwatch, SystemClock};
 use benthic_program::output::insert_bytes;
 use benthic_program::units;
@@ -79,6 +79,6 @@ pub async fn exec(console: &Console<'_>, call: Call) -> Result<Reply> {
     fields.insert("size_bytes".to_owned(), json!(output.len()));
     fields.insert("seconds".to_owned(), json!(clock.elapsed().as_secs_f64()));
     fields.insert("truncated".to_owned(), json!(output.len() > OUTPUT_BYTES_MAX));
-    insert_bytes(&mut fields, "output", super::objects::beginning(&output, OUTPUT_BYTES_MAX));
+    insert_bytes(&mut fields, "output", super::reply::beginning(&output, OUTPUT_BYTES_MAX));
     Ok(json_reply(&Value::Object(fields)))
 }

@@ -5,9 +5,9 @@
 //! leaves nothing behind; objects are at most 128 MiB, and few uploads run at once.
 
 use crate::commands;
+use crate::commands::console::Console;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
-use crate::commands::console::router::Console;
 use benthic_core::op::check_object_size;
 use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Pool, Result};
 use benthic_program::transfer::{self, Replaced};

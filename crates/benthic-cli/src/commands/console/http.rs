@@ -1,6 +1,6 @@
 //! Serves connections, with limits on their number and on headers.
 
-use crate::commands::console::router::Console;
+use crate::commands::console::Console;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hyper::Request;

@@ -32,7 +32,6 @@ use benthic_program::session::Session;
 use benthic_program::{interrupt, local};
 use children::Children;
 use clap::{Args, Subcommand};
-use router::Console;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +42,23 @@ pub const EXAMPLES: &str = "Example:\n  benthic console serve";
 
 /// Seconds between two polls of a cluster.
 const POLL_INTERVAL_S: u64 = 15;
+
+/// The state that all request handlers share.
+pub struct Console<'a> {
+    pub session: &'a Session,
+    pub access: Access,
+    pub hosts: Hosts,
+    /// The status page of a cluster; `None` for other stores.
+    pub page: Option<Arc<Page>>,
+    pub children: Children,
+    pub is_writable: bool,
+    pub s3_pool: String,
+    /// The account whose users may sign in with their keys.
+    pub account: Option<String>,
+    /// A place for checking a key.
+    pub sign_ins: Semaphore,
+    pub uploads: Arc<Semaphore>,
+}
 
 #[derive(Subcommand)]
 pub enum ConsoleCommand {

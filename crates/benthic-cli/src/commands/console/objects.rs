@@ -1,9 +1,9 @@
 //! Pools, listings of objects, and the details of one object.
 
+use crate::commands::console::Console;
 use crate::commands::console::preview::Kind;
 use crate::commands::console::query::Query;
-use crate::commands::console::reply::{Reply, json_reply};
-use crate::commands::console::router::Console;
+use crate::commands::console::reply::{Reply, beginning, json_reply};
 use benthic_core::names::is_reserved_namespace;
 use benthic_core::{
     Error, ErrorKind, Fetch, ListRequest, ListToken, Namespaces, ObjectId, Pool, Result, Stopwatch,
@@ -274,18 +274,6 @@ pub async fn omap(console: &Console<'_>, query: &Query) -> Result<Reply> {
 pub fn insert_value(fields: &mut Map<String, Value>, key: &str, value: &[u8]) {
     insert_bytes(fields, key, beginning(value, VALUE_BYTES_MAX));
     fields.insert("size_bytes".to_owned(), json!(value.len()));
-}
-
-/// At most `bytes_max` bytes of a value. Text ends between two characters.
-pub fn beginning(value: &[u8], bytes_max: usize) -> &[u8] {
-    if value.len() <= bytes_max {
-        return value;
-    }
-    let cut = &value[..bytes_max];
-    match std::str::from_utf8(cut) {
-        Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
-        _ => cut,
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! Previews of objects. Their kind comes from their first bytes alone, because a name or an
 //! attribute that a stranger chose must not make a browser run something.
 
+use crate::commands::console::Console;
 use crate::commands::console::data;
-use crate::commands::console::objects::beginning;
 use crate::commands::console::query::Query;
-use crate::commands::console::reply::{Reply, json_reply, whole};
-use crate::commands::console::router::Console;
+use crate::commands::console::reply::{Reply, beginning, json_reply, whole};
 use crate::commands::serving;
 use benthic_core::{Error, ErrorKind, Fetch, Result};
 use benthic_program::output::insert_bytes;

@@ -50,3 +50,15 @@ fn status_of(kind: ErrorKind) -> StatusCode {
         }
     }
 }
+
+/// At most `bytes_max` bytes of a value. Text ends between two characters.
+pub fn beginning(value: &[u8], bytes_max: usize) -> &[u8] {
+    if value.len() <= bytes_max {
+        return value;
+    }
+    let cut = &value[..bytes_max];
+    match std::str::from_utf8(cut) {
+        Err(error) if error.error_len().is_none() => &cut[..error.valid_up_to()],
+        _ => cut,
+    }
+}

@@ -1,15 +1,11 @@
-//! Which function answers which request.
+//! Checks requests, and passes each to the function that answers it.
 
-use crate::commands::console::access::{Access, Allowed};
-use crate::commands::console::children::Children;
+use crate::commands::console::access::Allowed;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, failed, json_reply, whole};
-use crate::commands::console::{arrays, buckets, classes, data, objects, pages, preview, tables};
-use crate::commands::hosts::Hosts;
+use crate::commands::console::{Console, arrays, buckets, classes, data, objects, pages, preview, tables};
 use crate::commands::serving;
-use crate::commands::status::Page;
 use benthic_core::{ClassHost, Error, ErrorKind, Result, build};
-use benthic_program::session::Session;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -17,9 +13,7 @@ use hyper::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Time limit of a request to the store. Transfers and child processes have their own.
@@ -37,23 +31,6 @@ const SIGN_IN_BYTES_MAX: usize = 4_096;
 enum SignIn {
     Token { token: String },
     Key { access_key: String, secret_key: String },
-}
-
-/// What the functions that answer requests need.
-pub struct Console<'a> {
-    pub session: &'a Session,
-    pub access: Access,
-    pub hosts: Hosts,
-    /// The status page of a cluster; `None` for other stores.
-    pub page: Option<Arc<Page>>,
-    pub children: Children,
-    pub is_writable: bool,
-    pub s3_pool: String,
-    /// The account whose users may sign in with their keys.
-    pub account: Option<String>,
-    /// A place for checking a key.
-    pub sign_ins: Semaphore,
-    pub uploads: Arc<Semaphore>,
 }
 
 impl Console<'_> {

@@ -1,10 +1,10 @@
 //! Tables and queries: `benthic sql` and `benthic table`.
 
+use crate::commands::console::Console;
 use crate::commands::console::children::Printed;
 use crate::commands::console::plan;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
-use crate::commands::console::router::Console;
 use crate::commands::other;
 use benthic_core::names::{check_namespace, check_pool_name};
 use benthic_core::{Error, ErrorKind, ObjectAddress, Result, Stopwatch, SystemClock};
