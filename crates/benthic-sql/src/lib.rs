@@ -11,10 +11,11 @@
 //! dynamic filters of the nodes above it ([`dynamic_filter`]).
 //!
 //! [`literals`] preserves the exact values of literals. [`probe`] derives index lookups from a
-//! filter, so that a scan reads only the rows that an index selects, and [`index_choice`] decides
-//! whether it pays. [`join_filter`] turns the keys of a join into conditions on the other side's
-//! scan. [`work`] counts the progress of a query, [`record`] records what queries read, for
-//! `benthic table advise`, and [`experiment`] measures how much pushdown gains.
+//! filter, so that a scan reads only the rows that an index selects. [`selectivity`] estimates the
+//! number of these rows, and [`index_choice`] decides whether the index pays. [`join_filter`] turns
+//! the keys of a join into conditions on the other side's scan. [`work`] counts the progress of a
+//! query, [`record`] records what queries read, for `benthic table advise`, and [`experiment`]
+//! measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
 //!
@@ -51,6 +52,7 @@ pub mod record;
 pub mod relations;
 pub mod rule;
 pub mod scan;
+pub mod selectivity;
 pub mod session;
 pub mod syntax;
 pub mod table;

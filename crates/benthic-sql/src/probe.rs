@@ -3,7 +3,7 @@
 //! and unions of the rows that they find.
 
 use crate::expr::Expr;
-use crate::index_choice::{Distributions, Estimate};
+use crate::selectivity::{Distributions, Estimate};
 use arrow::datatypes::DataType;
 use benthic_fragment::text_search::searched;
 use benthic_index::{Definition, IndexKind, Kind, Probe, Probes, RANGES_MAX, Ranges};

@@ -5,7 +5,7 @@
 
 use crate::columns::{ByNumber, counted_column, same_by_name, schema_in_queries};
 use crate::errors::external;
-use crate::index_choice::{Distributions, IndexChoice, ScanSize};
+use crate::index_choice::{IndexChoice, ScanSize};
 use crate::manifest::RemainingObjects;
 use crate::object::{DataObject, Reading};
 use crate::objects::{file_groups, source};
@@ -13,6 +13,7 @@ use crate::probe::Indexes;
 use crate::reader::Readers;
 use crate::record::ScanAccess;
 use crate::scan::ObjectSource;
+use crate::selectivity::Distributions;
 use crate::work::Work;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;

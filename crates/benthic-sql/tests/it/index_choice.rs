@@ -4,7 +4,8 @@ use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::pushdown::FAR;
 use benthic_index::{Distribution, Ranges};
-use benthic_sql::index_choice::{Distributions, Estimate, IndexChoice, ScanSize};
+use benthic_sql::index_choice::{IndexChoice, ScanSize};
+use benthic_sql::selectivity::{Distributions, Estimate};
 use std::sync::Arc;
 use std::time::Duration;
 
