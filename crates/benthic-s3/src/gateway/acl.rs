@@ -380,8 +380,7 @@ impl Gateway {
         request: S3Request<GetBucketAclInput>,
     ) -> S3Result<GetBucketAclOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let acl = Acl::of(&access.bucket.attributes, &access.bucket.owner);
         Ok(GetBucketAclOutput { grants: Some(acl.grants()), owner: Some(owner(&access.bucket.owner)) })
     }
@@ -391,8 +390,7 @@ impl Gateway {
         request: S3Request<PutBucketAclInput>,
     ) -> S3Result<PutBucketAclOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let document = input.access_control_policy.as_ref();
         let requested =
             RequestedAcl { document, is_change: true, ..requested_acl!(input, input.grant_write.as_deref()) };

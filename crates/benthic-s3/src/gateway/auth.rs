@@ -448,6 +448,16 @@ impl Gateway {
         Ok(access)
     }
 
+    /// The same for an operation on the bucket itself.
+    pub(super) async fn authorize_bucket<T>(
+        &self,
+        request: &S3Request<T>,
+        name: &str,
+        expected_owner: &Option<String>,
+    ) -> S3Result<Authorized> {
+        self.authorize(request, name, expected_owner, On::Bucket).await
+    }
+
     /// Returns the bucket of a request, without a check of what the caller may do with it.
     pub(super) async fn open<T>(
         &self,

@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::{On, authorize_for_account};
+use super::auth::authorize_for_account;
 use super::{Gateway, acl, error, object_lock, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::ErrorKind;
@@ -100,7 +100,7 @@ impl Gateway {
         request: S3Request<HeadBucketInput>,
     ) -> S3Result<HeadBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let bucket_region = Some(self.region.clone());
         Ok(HeadBucketOutput { bucket_region, ..HeadBucketOutput::default() })
     }
@@ -110,7 +110,7 @@ impl Gateway {
         request: S3Request<DeleteBucketInput>,
     ) -> S3Result<DeleteBucketOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         match self.sal.delete_bucket(&input.bucket).await {
             Ok(()) => Ok(DeleteBucketOutput::default()),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
@@ -165,7 +165,7 @@ impl Gateway {
         request: S3Request<GetBucketLocationInput>,
     ) -> S3Result<GetBucketLocationOutput> {
         let input = &request.input;
-        self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let named =
             (self.region != CLASSIC_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(GetBucketLocationOutput { location_constraint: named })
@@ -176,8 +176,7 @@ impl Gateway {
         request: S3Request<GetBucketVersioningInput>,
     ) -> S3Result<GetBucketVersioningOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let status = match access.bucket.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),
@@ -193,8 +192,7 @@ impl Gateway {
         request: S3Request<PutBucketVersioningInput>,
     ) -> S3Result<PutBucketVersioningOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let mfa = input.versioning_configuration.mfa_delete.as_ref();
         refuse([("MFA delete", mfa.is_some_and(|wanted| wanted.as_str() == "Enabled"))])?;
         let wanted = match input.versioning_configuration.status.as_ref().map(|status| status.as_str()) {

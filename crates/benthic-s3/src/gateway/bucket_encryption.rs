@@ -1,10 +1,8 @@
 //! The default encryption of a bucket.
 
-use super::auth::On;
 use super::encryption::{AES256, AWS_KMS, FORM, no_dsse, no_kms_key};
 use super::{Gateway, names, refuse};
-use crate::sal::{Attributes, Bucket};
-use bytes::Bytes;
+use crate::sal::Attributes;
 use s3s::dto::{
     DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput, GetBucketEncryptionInput,
     GetBucketEncryptionOutput, PutBucketEncryptionInput, PutBucketEncryptionOutput, ServerSideEncryption,
@@ -45,8 +43,7 @@ impl Gateway {
         request: S3Request<GetBucketEncryptionInput>,
     ) -> S3Result<GetBucketEncryptionOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let Some(default) = default_of(&access.bucket.attributes)? else {
             return Err(super::error::with_status(
                 "ServerSideEncryptionConfigurationNotFoundError",
@@ -75,8 +72,7 @@ impl Gateway {
         request: S3Request<PutBucketEncryptionInput>,
     ) -> S3Result<PutBucketEncryptionOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let [rule] = &input.server_side_encryption_configuration.rules[..] else {
             return Err(s3_error!(MalformedXML, "there must be exactly one rule"));
         };
@@ -101,13 +97,7 @@ impl Gateway {
             _ => return Err(s3_error!(MalformedXML, "unknown algorithm '{algorithm}'")),
         };
         let default = DefaultEncryption { form: FORM, by: default };
-        let text = serde_json::to_vec(&default).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut Bucket| {
-            bucket.attributes.insert(names::DEFAULT_ENCRYPTION.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::DEFAULT_ENCRYPTION, &default).await?;
         Ok(PutBucketEncryptionOutput::default())
     }
 
@@ -116,8 +106,7 @@ impl Gateway {
         request: S3Request<DeleteBucketEncryptionInput>,
     ) -> S3Result<DeleteBucketEncryptionOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.remove_bucket_attribute(access.bucket, names::DEFAULT_ENCRYPTION).await?;
         Ok(DeleteBucketEncryptionOutput::default())
     }

@@ -1,7 +1,7 @@
 //! GetBucketLifecycleConfiguration, PutBucketLifecycleConfiguration, DeleteBucketLifecycle, and the
 //! header that says when an object expires. [`lifecycle`](crate::lifecycle) applies the rules.
 
-use super::auth::{Authorized, On};
+use super::auth::Authorized;
 use super::{Gateway, assign_ids, error, names, tags, timestamp};
 use crate::lifecycle::{self, Rules};
 use crate::sal::{Attributes, Bucket, Object};
@@ -21,8 +21,7 @@ impl Gateway {
         request: S3Request<GetBucketLifecycleConfigurationInput>,
     ) -> S3Result<GetBucketLifecycleConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let found = lifecycle::configuration(&access.bucket).map_err(error::bucket)?;
         let found = found.ok_or_else(|| s3_error!(NoSuchLifecycleConfiguration))?;
         Ok(GetBucketLifecycleConfigurationOutput {
@@ -36,8 +35,7 @@ impl Gateway {
         request: S3Request<PutBucketLifecycleConfigurationInput>,
     ) -> S3Result<PutBucketLifecycleConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let given = input.lifecycle_configuration.clone();
         let mut configuration = given.ok_or_else(|| s3_error!(MalformedXML))?;
         assign_ids(&mut configuration.rules, "rule", |rule| &mut rule.id);
@@ -45,13 +43,7 @@ impl Gateway {
         for class in lifecycle::classes(&configuration) {
             self.storage_class(Some(class)).await?;
         }
-        let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut Bucket| {
-            bucket.attributes.insert(names::LIFECYCLE.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::LIFECYCLE, &configuration).await?;
         Ok(PutBucketLifecycleConfigurationOutput::default())
     }
 
@@ -60,8 +52,7 @@ impl Gateway {
         request: S3Request<DeleteBucketLifecycleInput>,
     ) -> S3Result<DeleteBucketLifecycleOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.remove_bucket_attribute(access.bucket, names::LIFECYCLE).await?;
         Ok(DeleteBucketLifecycleOutput::default())
     }

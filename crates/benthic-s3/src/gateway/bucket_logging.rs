@@ -3,14 +3,12 @@
 //! [`access_log`](super::access_log) makes the lines, [`log_delivery`](super::log_delivery) writes
 //! them.
 
-use super::auth::On;
 use super::bucket_encryption::{EncryptBy, default_of};
 use super::object_lock::default_retention;
 use super::{Gateway, error, names};
 use crate::sal::{Attributes, Bucket};
 use crate::view::is_view;
 use benthic_core::ErrorKind;
-use bytes::Bytes;
 use s3s::dto::{
     GetBucketLoggingInput, GetBucketLoggingOutput, LoggingEnabled, PartitionDateSource, PartitionedPrefix,
     PutBucketLoggingInput, PutBucketLoggingOutput, SimplePrefix, TargetObjectKeyFormat,
@@ -113,8 +111,7 @@ impl Gateway {
         request: S3Request<GetBucketLoggingInput>,
     ) -> S3Result<GetBucketLoggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let target = LogTarget::of(&access.bucket.attributes);
         Ok(GetBucketLoggingOutput { logging_enabled: target.map(LogTarget::document) })
     }
@@ -124,21 +121,14 @@ impl Gateway {
         request: S3Request<PutBucketLoggingInput>,
     ) -> S3Result<PutBucketLoggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let Some(enabled) = &input.bucket_logging_status.logging_enabled else {
             self.remove_bucket_attribute(access.bucket, names::LOGGING).await?;
             return Ok(PutBucketLoggingOutput::default());
         };
         let target = LogTarget::parse(enabled)?;
         self.check_log_target(&access.bucket, &target).await?;
-        let text = serde_json::to_vec(&target).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut Bucket| {
-            bucket.attributes.insert(names::LOGGING.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::LOGGING, &target).await?;
         Ok(PutBucketLoggingOutput::default())
     }
 

@@ -1,7 +1,7 @@
 //! GetBucketNotificationConfiguration and PutBucketNotificationConfiguration, and the events of
 //! requests. [`events`](crate::events) delivers them.
 
-use super::auth::{Authorized, On, Peer};
+use super::auth::{Authorized, Peer};
 use super::{Gateway, assign_ids, error, names};
 use crate::events::{self, EventRules, InvalidRule, Origin, topic};
 use crate::sal::{Bucket, Change, NewEvent};
@@ -21,8 +21,7 @@ impl Gateway {
         request: S3Request<GetBucketNotificationConfigurationInput>,
     ) -> S3Result<GetBucketNotificationConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let Some(text) = access.bucket.attributes.get(names::NOTIFICATIONS) else {
             return Ok(GetBucketNotificationConfigurationOutput::default());
         };
@@ -40,8 +39,7 @@ impl Gateway {
         request: S3Request<PutBucketNotificationConfigurationInput>,
     ) -> S3Result<PutBucketNotificationConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let mut configuration = input.notification_configuration.clone();
         let topics = configuration.topic_configurations.get_or_insert_default();
         assign_ids(topics, "notification", |topic| &mut topic.id);
@@ -60,15 +58,9 @@ impl Gateway {
         for queue in configuration.queue_configurations.iter().flatten() {
             self.check_target(&access.bucket, events::QUEUE, &queue.queue_arn).await?;
         }
-        let text = serde_json::to_vec(&configuration).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut Bucket| {
-            // Also without rules, so that gateways find the events of the old ones, and drop them.
-            bucket.attributes.insert(names::NOTIFICATIONS.to_owned(), text.clone());
-            Ok(())
-        };
         let name = access.bucket.name.clone();
-        self.change_bucket(access.bucket, change).await?;
+        // Also without rules, so that gateways find the events of the old ones, and drop them.
+        self.set_bucket_attribute(access.bucket, names::NOTIFICATIONS, &configuration).await?;
         self.wakeups.wake(&name);
         Ok(PutBucketNotificationConfigurationOutput::default())
     }

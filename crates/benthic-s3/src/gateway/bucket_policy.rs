@@ -3,7 +3,6 @@
 //! The unique ids of the users and roles that a policy names are stored beside it. They say which
 //! text they belong to, because a gateway of an earlier version replaces only the text.
 
-use super::auth::On;
 use super::object_headers::text;
 use super::{Gateway, error, names, public_access};
 use crate::identity::PrincipalIds;
@@ -48,8 +47,7 @@ impl Gateway {
         request: S3Request<GetBucketPolicyInput>,
     ) -> S3Result<GetBucketPolicyOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let policy = text(&access.bucket.attributes, names::POLICY);
         Ok(GetBucketPolicyOutput { policy: Some(policy.ok_or_else(|| s3_error!(NoSuchBucketPolicy))?) })
     }
@@ -59,8 +57,7 @@ impl Gateway {
         request: S3Request<PutBucketPolicyInput>,
     ) -> S3Result<PutBucketPolicyOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let document = Document::of_bucket(&input.policy, &input.bucket)
             .map_err(|message| s3_error!(MalformedPolicy, "{message}"))?;
         let principals = self.principals(&input.policy, &document).await?;
@@ -109,8 +106,7 @@ impl Gateway {
         request: S3Request<DeleteBucketPolicyInput>,
     ) -> S3Result<DeleteBucketPolicyOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let change = |bucket: &mut Bucket| {
             bucket.attributes.remove(names::POLICY);
             bucket.attributes.remove(names::POLICY_PRINCIPALS);
@@ -125,8 +121,7 @@ impl Gateway {
         request: S3Request<GetBucketPolicyStatusInput>,
     ) -> S3Result<GetBucketPolicyStatusOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let policy = access.policy().ok_or_else(|| s3_error!(NoSuchBucketPolicy))?;
         let status = PolicyStatus { is_public: Some(policy.is_public()) };
         Ok(GetBucketPolicyStatusOutput { policy_status: Some(status) })

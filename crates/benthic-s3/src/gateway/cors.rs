@@ -1,9 +1,7 @@
 //! Cross-origin resource sharing (CORS): the rules of a bucket, and the answers to browsers.
 
-use super::auth::On;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Sal};
-use bytes::Bytes;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
@@ -130,8 +128,7 @@ impl CorsRequest {
 impl Gateway {
     pub(super) async fn cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<GetBucketCorsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let rules = rules(&access.bucket.attributes);
         if rules.is_empty() {
             return Err(s3_error!(NoSuchCORSConfiguration));
@@ -144,17 +141,9 @@ impl Gateway {
         request: S3Request<PutBucketCorsInput>,
     ) -> S3Result<PutBucketCorsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         check(&input.cors_configuration.cors_rules)?;
-        let text =
-            serde_json::to_vec(&input.cors_configuration).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut crate::sal::Bucket| {
-            bucket.attributes.insert(names::CORS.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::CORS, &input.cors_configuration).await?;
         Ok(PutBucketCorsOutput::default())
     }
 
@@ -163,13 +152,8 @@ impl Gateway {
         request: S3Request<DeleteBucketCorsInput>,
     ) -> S3Result<DeleteBucketCorsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
-        let change = |bucket: &mut crate::sal::Bucket| {
-            bucket.attributes.remove(names::CORS);
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
+        self.remove_bucket_attribute(access.bucket, names::CORS).await?;
         Ok(DeleteBucketCorsOutput::default())
     }
 }

@@ -164,8 +164,7 @@ impl Gateway {
 
     pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let after = position_after(input.marker.as_deref());
         let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
@@ -190,8 +189,7 @@ impl Gateway {
         request: S3Request<ListObjectsV2Input>,
     ) -> S3Result<ListObjectsV2Output> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let after =
             match non_empty(input.continuation_token.as_deref()) {
                 Some(token) => Some(parse_token(token).ok_or_else(|| {
@@ -224,8 +222,7 @@ impl Gateway {
         request: S3Request<ListObjectVersionsInput>,
     ) -> S3Result<ListObjectVersionsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
             let number = u64::from_str_radix(marker, 16).ok().map(KeyPosition::Version);
             number.ok_or_else(|| {
@@ -288,8 +285,7 @@ impl Gateway {
         request: S3Request<ListMultipartUploadsInput>,
     ) -> S3Result<ListMultipartUploadsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let key_marker = non_empty(input.key_marker.as_deref());
         // S3 ignores upload-id-marker without key-marker.
         let within =

@@ -71,6 +71,7 @@ use benthic_core::ErrorKind;
 use bytes::Bytes;
 use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
+use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -212,6 +213,22 @@ impl Gateway {
             }
         }
         Err(s3_error!(OperationAborted))
+    }
+
+    /// Stores a value as JSON in an attribute of a bucket.
+    async fn set_bucket_attribute(
+        &self,
+        bucket: Bucket,
+        name: &str,
+        value: &(impl Serialize + Sync),
+    ) -> S3Result<()> {
+        let text = serde_json::to_vec(value).map_err(|error| s3_error!(error, InternalError))?;
+        let text = Bytes::from(text);
+        let change = |bucket: &mut Bucket| {
+            bucket.attributes.insert(name.to_owned(), text.clone());
+            Ok(())
+        };
+        self.change_bucket(bucket, change).await
     }
 
     async fn remove_bucket_attribute(&self, bucket: Bucket, name: &str) -> S3Result<()> {

@@ -219,8 +219,7 @@ impl Gateway {
         request: S3Request<GetObjectLockConfigurationInput>,
     ) -> S3Result<GetObjectLockConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let settings = settings(&access.bucket.attributes)?;
         let settings = settings.ok_or_else(|| s3_error!(ObjectLockConfigurationNotFoundError))?;
         Ok(GetObjectLockConfigurationOutput { object_lock_configuration: Some(settings) })
@@ -231,8 +230,7 @@ impl Gateway {
         request: S3Request<PutObjectLockConfigurationInput>,
     ) -> S3Result<PutObjectLockConfigurationOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let settings = input.object_lock_configuration.as_ref().ok_or_else(|| s3_error!(MalformedXML))?;
         check_settings(settings)?;
         let change = |bucket: &mut Bucket| {

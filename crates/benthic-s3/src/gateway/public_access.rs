@@ -7,7 +7,6 @@
 //! all other buckets, objects belong to the owner of the bucket.
 
 use super::acl::Acl;
-use super::auth::On;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
 use bytes::Bytes;
@@ -78,8 +77,7 @@ impl Gateway {
         request: S3Request<GetPublicAccessBlockInput>,
     ) -> S3Result<GetPublicAccessBlockOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         if !access.bucket.attributes.contains_key(names::PUBLIC_ACCESS_BLOCK) {
             return Err(super::error::with_status(
                 "NoSuchPublicAccessBlockConfiguration",
@@ -96,8 +94,7 @@ impl Gateway {
         request: S3Request<PutPublicAccessBlockInput>,
     ) -> S3Result<PutPublicAccessBlockOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let given = &input.public_access_block_configuration;
         let block = PublicAccessBlockConfiguration {
             block_public_acls: Some(given.block_public_acls.unwrap_or(false)),
@@ -105,13 +102,7 @@ impl Gateway {
             ignore_public_acls: Some(given.ignore_public_acls.unwrap_or(false)),
             restrict_public_buckets: Some(given.restrict_public_buckets.unwrap_or(false)),
         };
-        let text = serde_json::to_vec(&block).map_err(|error| s3_error!(error, InternalError))?;
-        let text = Bytes::from(text);
-        let change = |bucket: &mut Bucket| {
-            bucket.attributes.insert(names::PUBLIC_ACCESS_BLOCK.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::PUBLIC_ACCESS_BLOCK, &block).await?;
         Ok(PutPublicAccessBlockOutput::default())
     }
 
@@ -120,8 +111,7 @@ impl Gateway {
         request: S3Request<DeletePublicAccessBlockInput>,
     ) -> S3Result<DeletePublicAccessBlockOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.remove_bucket_attribute(access.bucket, names::PUBLIC_ACCESS_BLOCK).await?;
         Ok(DeletePublicAccessBlockOutput::default())
     }
@@ -131,8 +121,7 @@ impl Gateway {
         request: S3Request<GetBucketOwnershipControlsInput>,
     ) -> S3Result<GetBucketOwnershipControlsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let ownership = super::object_headers::text(&access.bucket.attributes, names::OWNERSHIP);
         let ownership = ownership.ok_or_else(|| s3_error!(OwnershipControlsNotFoundError))?;
         let rule = OwnershipControlsRule { object_ownership: ObjectOwnership::from(ownership) };
@@ -146,8 +135,7 @@ impl Gateway {
         request: S3Request<PutBucketOwnershipControlsInput>,
     ) -> S3Result<PutBucketOwnershipControlsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let [rule] = input.ownership_controls.rules.as_slice() else {
             return Err(s3_error!(MalformedXML, "give exactly one rule"));
         };
@@ -163,8 +151,7 @@ impl Gateway {
         request: S3Request<DeleteBucketOwnershipControlsInput>,
     ) -> S3Result<DeleteBucketOwnershipControlsOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.remove_bucket_attribute(access.bucket, names::OWNERSHIP).await?;
         Ok(DeleteBucketOwnershipControlsOutput::default())
     }

@@ -4,7 +4,6 @@
 //! if they declare that they will pay, and never answers anonymous callers. The gateway does the
 //! same.
 
-use super::auth::On;
 use super::{Gateway, names};
 use crate::identity::Caller;
 use crate::sal::Bucket;
@@ -46,8 +45,7 @@ impl Gateway {
         request: S3Request<GetBucketRequestPaymentInput>,
     ) -> S3Result<GetBucketRequestPaymentOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let is_requester = access.bucket.attributes.contains_key(names::REQUESTER_PAYS);
         let payer = if is_requester { Payer::REQUESTER } else { Payer::BUCKET_OWNER };
         Ok(GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(payer)) })
@@ -58,8 +56,7 @@ impl Gateway {
         request: S3Request<PutBucketRequestPaymentInput>,
     ) -> S3Result<PutBucketRequestPaymentOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let is_requester = match input.request_payment_configuration.payer.as_str() {
             Payer::REQUESTER => true,
             Payer::BUCKET_OWNER => false,

@@ -5,7 +5,7 @@
 //!
 //! Source: the API reference of S3 Control (2018-08-20).
 
-use super::auth::{Access, On};
+use super::auth::Access;
 use super::service::Permission;
 use super::{Gateway, error, tags};
 use crate::sal::Bucket;
@@ -68,7 +68,7 @@ impl S3Route for Control {
         let account = request.headers.get(ACCOUNT).and_then(|account| account.to_str().ok());
         let name = bucket_of(request.uri.path())?;
         let gateway = &self.gateway;
-        let access = gateway.authorize(&request, &name, &account.map(str::to_owned), On::Bucket).await?;
+        let access = gateway.authorize_bucket(&request, &name, &account.map(str::to_owned)).await?;
         let mut text = String::new();
         let mut status = StatusCode::NO_CONTENT;
         match operation {

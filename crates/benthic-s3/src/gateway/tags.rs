@@ -158,8 +158,7 @@ impl Gateway {
         request: S3Request<GetBucketTaggingInput>,
     ) -> S3Result<GetBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let tag_set = tag_set(&access.bucket.attributes)?;
         if tag_set.is_empty() {
             return Err(s3_error!(NoSuchTagSet));
@@ -172,8 +171,7 @@ impl Gateway {
         request: S3Request<PutBucketTaggingInput>,
     ) -> S3Result<PutBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let pairs = pairs(&input.tagging.tag_set)?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &pairs)).await?;
         Ok(PutBucketTaggingOutput::default())
@@ -184,8 +182,7 @@ impl Gateway {
         request: S3Request<DeleteBucketTaggingInput>,
     ) -> S3Result<DeleteBucketTaggingOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.change_bucket(access.bucket, |bucket| set(&mut bucket.attributes, &Pairs::new())).await?;
         Ok(DeleteBucketTaggingOutput::default())
     }

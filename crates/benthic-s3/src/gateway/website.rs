@@ -4,7 +4,7 @@
 //! Each request of a browser becomes an anonymous GetObject, so ACLs and policies decide as for
 //! every other anonymous caller. The query and all headers that name a caller are dropped.
 
-use super::auth::{On, Peer};
+use super::auth::Peer;
 use super::virtual_host::VirtualHosts;
 use super::website_rules::{Address, Moved, check, encoded, moved, moved_after_error, path_of};
 use super::{Gateway, error, names};
@@ -43,8 +43,7 @@ impl Gateway {
         request: S3Request<GetBucketWebsiteInput>,
     ) -> S3Result<GetBucketWebsiteOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let website = website_of(&access.bucket)?.ok_or_else(|| s3_error!(NoSuchWebsiteConfiguration))?;
         Ok(GetBucketWebsiteOutput {
             error_document: website.error_document,
@@ -59,16 +58,9 @@ impl Gateway {
         request: S3Request<PutBucketWebsiteInput>,
     ) -> S3Result<PutBucketWebsiteOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         check(&input.website_configuration)?;
-        let text = serde_json::to_vec(&input.website_configuration);
-        let text = Bytes::from(text.map_err(|error| s3_error!(error, InternalError))?);
-        let change = |bucket: &mut Bucket| {
-            bucket.attributes.insert(names::WEBSITE.to_owned(), text.clone());
-            Ok(())
-        };
-        self.change_bucket(access.bucket, change).await?;
+        self.set_bucket_attribute(access.bucket, names::WEBSITE, &input.website_configuration).await?;
         Ok(PutBucketWebsiteOutput::default())
     }
 
@@ -77,8 +69,7 @@ impl Gateway {
         request: S3Request<DeleteBucketWebsiteInput>,
     ) -> S3Result<DeleteBucketWebsiteOutput> {
         let input = &request.input;
-        let access =
-            self.authorize(&request, &input.bucket, &input.expected_bucket_owner, On::Bucket).await?;
+        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         self.remove_bucket_attribute(access.bucket, names::WEBSITE).await?;
         Ok(DeleteBucketWebsiteOutput::default())
     }
