@@ -9,11 +9,10 @@ use crate::staging::{Staging, is_staged};
 use async_trait::async_trait;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_s3::sal::{
-    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Event,
-    EventState, Events, Finish, Garbage, Id, List, ListKind, ListPage, ListPosition, ListedVersion, Lock,
-    NewBucket, Object, Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, QueuePlace, QueueState,
-    Quota, Reader, RecordChange, RecordKind, Records, Sal, Settle, Upload, Uploads, Usage, VersionId,
-    Versioning, WriteResult, Writer,
+    Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Events,
+    Finish, Garbage, Id, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object,
+    Objects, Part, PartId, PartRef, PendingGarbage, Prefetch, Quota, Reader, RecordChange, RecordKind,
+    Records, Sal, Upload, Uploads, Usage, VersionId, Versioning, WriteResult, Writer,
 };
 use benthic_s3::view::ObjectReader;
 use benthic_table::Table;
@@ -368,27 +367,8 @@ impl Uploads for TablesSal {
     }
 }
 
-#[async_trait]
-impl Events for TablesSal {
-    async fn queues(&self, _bucket: &Bucket) -> Result<Vec<(QueuePlace, QueueState)>> {
-        Ok(Vec::new())
-    }
-
-    async fn events(
-        &self,
-        _bucket: &Bucket,
-        _place: &QueuePlace,
-        _kind: EventState,
-        _after: Option<u64>,
-        _events_max: usize,
-    ) -> Result<(Vec<Event>, bool)> {
-        Ok((Vec::new(), false))
-    }
-
-    async fn settle(&self, _bucket: &Bucket, _place: &QueuePlace, _settle: &Settle) -> Result<()> {
-        Ok(())
-    }
-}
+/// No change has events.
+impl Events for TablesSal {}
 
 #[async_trait]
 impl Garbage for TablesSal {

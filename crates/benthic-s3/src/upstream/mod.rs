@@ -35,8 +35,8 @@ pub use metrics::UpstreamMetrics;
 pub use write_back::{PendingStatus, pending_status};
 
 use crate::sal::{
-    Bucket, CollectionStats, Event, EventState, Events, Garbage, Object, PendingGarbage, QueuePlace,
-    QueueState, RecordChange, RecordKind, Records, Sal, Settle, VersionId, Versioning,
+    Bucket, CollectionStats, Events, Garbage, Object, PendingGarbage, RecordChange, RecordKind, Records, Sal,
+    VersionId, Versioning,
 };
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind, Result};
@@ -233,27 +233,7 @@ fn unsupported(message: &str) -> Error {
 }
 
 /// No change has events, because no rule can be set.
-#[async_trait]
-impl Events for UpstreamSal {
-    async fn queues(&self, _bucket: &Bucket) -> Result<Vec<(QueuePlace, QueueState)>> {
-        Ok(Vec::new())
-    }
-
-    async fn events(
-        &self,
-        _bucket: &Bucket,
-        _place: &QueuePlace,
-        _kind: EventState,
-        _after: Option<u64>,
-        _events_max: usize,
-    ) -> Result<(Vec<Event>, bool)> {
-        Ok((Vec::new(), false))
-    }
-
-    async fn settle(&self, _bucket: &Bucket, _place: &QueuePlace, _settle: &Settle) -> Result<()> {
-        Ok(())
-    }
-}
+impl Events for UpstreamSal {}
 
 /// Only the gateway's own store has garbage.
 #[async_trait]
