@@ -1,5 +1,6 @@
 //! The connection of the operators' tools to a cluster: commands to monitors and managers, and
-//! queries to OSDs. This is the only file that names the Ceph engine.
+//! queries to OSDs. Only this file uses the Ceph engine; the rest of the crate uses
+//! [`ClusterClient`], which tests replace.
 
 use crate::cluster_state::parse;
 use async_trait::async_trait;
