@@ -125,9 +125,9 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     Server { socket, _dir: dir, _runtime: runtime }
 });
 
-/// What a client sends. By the remainder of the first byte divided by 4: what follows the choice of
-/// an export (1), or that with extended headers (3), and otherwise the whole conversation. The
-/// server ends the connection, and serves the next client.
+/// The bytes of a client. The remainder of the first byte divided by 4 selects their meaning: the
+/// part after the choice of an export (1), the same with extended headers (3), and otherwise the
+/// whole conversation. The server ends the connection, and serves the next client.
 pub fn nbd(input: &[u8]) {
     let Some((first, sent)) = input.split_first() else { return };
     let mut client = UnixStream::connect(&SERVER.socket).expect("the server runs");

@@ -58,7 +58,7 @@ fn decoding((missing, valid, scale, offset, wanted, is_single): DecodingFacts) -
     }
 }
 
-/// What a reduction does with an axis.
+/// The role of an axis in a reduction.
 #[derive(FromPyObject)]
 enum AxisFacts {
     Reduced(bool),

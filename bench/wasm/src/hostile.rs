@@ -1,4 +1,4 @@
-//! What ordinary clients notice of modules that use all that their limits allow.
+//! The effect on ordinary clients of modules that use all that their limits allow.
 //!
 //! Clients read and write objects of 64 KiB at a fixed rate. A latency counts from the time at
 //! which the operation was due: otherwise a client that waits for one slow operation would hide

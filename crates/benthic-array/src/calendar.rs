@@ -224,7 +224,7 @@ impl Period {
     }
 }
 
-/// What the numbers of a coordinate of time mean.
+/// The meaning of the numbers of a coordinate of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimeUnits {
     unit_ms: f64,

@@ -30,7 +30,7 @@ pub struct Input {
     pub may_pack: bool,
 }
 
-/// What is computed of an object.
+/// The computation on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     /// The selected elements, in C order, little-endian.

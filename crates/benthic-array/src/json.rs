@@ -125,7 +125,7 @@ pub fn parse_with_nan(document: &[u8]) -> serde_json::Result<Value> {
     without_marks(serde_json::from_slice(&marked)?)
 }
 
-/// What Python writes for numbers that JSON lacks.
+/// The words that Python writes for numbers that JSON lacks.
 const NOT_FINITE: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
 /// The first characters of marked texts.
 const TEXT: u8 = b't';

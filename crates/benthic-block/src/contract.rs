@@ -124,8 +124,8 @@ pub trait Images: Send + Sync {
 /// [`Durability::Durable`].
 #[async_trait]
 pub trait Image: Send + Sync {
-    /// What is known of the image without waiting. After another program has resized the image, the
-    /// new size shows a moment later.
+    /// The last known facts about the image; the call does not wait. After another program has
+    /// resized the image, the new size shows a moment later.
     fn info(&self) -> ImageInfo;
 
     /// # Errors
@@ -280,14 +280,14 @@ pub struct TrashedImage {
     pub keep_until_unix_ms: u64,
 }
 
-/// What [`Image::check`] has found. Each list has at most [`FINDINGS_MAX`] findings.
+/// The findings of [`Image::check`]. Each list has at most [`FINDINGS_MAX`] findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Check {
     /// How many objects the image has.
     pub objects: u64,
-    /// What no repair undoes: bytes are lost.
+    /// Damage that no repair undoes: bytes are lost.
     pub damage: Vec<Finding>,
-    /// What a repair removes. No byte of the image is lost.
+    /// Leftovers that a repair removes. No byte of the image is lost.
     pub repairable: Vec<Finding>,
     /// How many findings of either kind there are.
     pub damage_count: u64,
@@ -316,7 +316,7 @@ impl Check {
     }
 }
 
-/// What an open image is.
+/// The properties of an open image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageInfo {
     /// `POOL/IMAGE` or `POOL/IMAGE@SNAPSHOT`.
@@ -350,7 +350,7 @@ pub struct Extent {
     pub kind: ExtentKind,
 }
 
-/// What an extent holds.
+/// The content of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentKind {
     /// Data; with `since`, changed data.

@@ -83,7 +83,7 @@ typedef struct benthic_pool benthic_pool;
 // A compound read operation.
 typedef struct benthic_read_op benthic_read_op;
 
-// What an operation returned.
+// The results of an operation.
 typedef struct benthic_reply benthic_reply;
 
 // An open store.

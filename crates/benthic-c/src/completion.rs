@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 /// not begun yet.
 pub const IN_FLIGHT_MAX: usize = 1_024;
 
-/// What happens when an operation is complete.
+/// The function that runs when an operation is complete.
 pub type Callback = Box<dyn FnOnce() + Send>;
 
 /// Runs the callbacks of a store, and counts its operations in flight.

@@ -16,7 +16,7 @@ pub const HANDLES_MAX: usize = 1 << 20;
 const TAG: u64 = 1 << 63;
 const GENERATION_MAX: u32 = (1 << 31) - 1;
 
-/// What a handle can refer to.
+/// A value to which a handle can refer.
 pub trait Item: Any + Send + Sync {
     /// The name of its C type.
     const TYPE: &str;

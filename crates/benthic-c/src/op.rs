@@ -7,8 +7,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// What a key of the omap counts in addition to its bytes, as in [`limits::OPERATION_BYTES_MAX`].
-/// Only keys can be more than the steps of an operation.
+/// The bytes that a key of the omap counts in addition to its own, as in
+/// [`limits::OPERATION_BYTES_MAX`]. Only keys can be more than the steps of an operation.
 const ENTRY_BYTES: usize = limits::ENTRY_BYTES as usize;
 
 /// A compound operation to which steps are added. It is checked against all limits when it runs;
@@ -20,7 +20,7 @@ struct Parts<Op> {
     len_bytes: u64,
 }
 
-/// What both kinds of operations have.
+/// The common part of both kinds of operations.
 pub trait CompoundOp: Clone + Default + Send + 'static {
     type Step;
 

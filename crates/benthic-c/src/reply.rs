@@ -1,5 +1,5 @@
-//! What C programs read back: replies, pages of a listing, and errors. All of it is stored in a
-//! form to which a C program can have pointers.
+//! Results that C programs read: replies, pages of a listing, and errors. They are stored in a form
+//! to which a C program can have pointers.
 
 use crate::handles::Item;
 use benthic_core::op::{ReadOutput, ReadReply, Stat, WriteReply};

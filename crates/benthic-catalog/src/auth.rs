@@ -1,5 +1,5 @@
-//! Who may read which tables: users of the S3 gateway whose account has a grant, for as long as a
-//! token of theirs lasts, and temporary keys for the files of one table.
+//! Access to tables: users of the S3 gateway whose account has a grant get tokens that expire, and
+//! temporary keys for the files of one table.
 //!
 //! Tokens and temporary keys are not stored. They hold what they allow, and a key that derives from
 //! the sealing key authenticates them. So every server with this sealing key accepts them. A token
@@ -28,8 +28,9 @@ const UPLOADS: [&str; 7] = [
 ];
 /// The beginning of temporary keys. Those of the store begin with `BN`.
 const TEMPORARY: &str = "BT";
-/// What a temporary key may do, as a letter of it.
+/// The letter in a temporary key that permits only reads.
 const READS: &str = "R";
+/// The letter in a temporary key that permits reads and writes.
 const WRITES: &str = "W";
 const SECRET_LEN: usize = 40;
 const TAG_LEN: usize = 32;
@@ -175,7 +176,7 @@ impl Keys for Auth {
             first.filter(|_| found.next().is_none())
         };
         let temporary = self.temporary_tag(access_key);
-        // What the request can see or change starts with this text.
+        // All keys that the request can see or change start with this text.
         let start = match request.operation {
             "GetObject" | "HeadObject" => request.object.map(str::to_owned),
             operation if UPLOADS.contains(&operation) && temporary.is_some_and(|(_, writes)| writes) => {

@@ -90,7 +90,7 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
     Ok(committed)
 }
 
-/// What a client's manifest list says.
+/// The contents of a client's manifest list.
 #[derive(Default)]
 struct Listed {
     /// The table's own manifests that are still listed.

@@ -133,7 +133,7 @@ pub enum Basis {
 }
 
 impl Basis {
-    /// What advice with this basis assumes; `None` without advice.
+    /// The assumption behind advice with this basis; `None` without advice.
     pub fn assumption(self) -> Option<&'static str> {
         match self {
             Basis::Requested => Some("the pool will have the share that --share gives"),

@@ -1,4 +1,4 @@
-//! What a pool holds, and which other users of the cluster it serves.
+//! The contents of a pool, and the other users of the cluster that it serves.
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Df, PoolStats};

@@ -224,7 +224,7 @@ impl Trouble {
     }
 }
 
-/// What the results of the jobs say about the store.
+/// The state of the store, by the results of the jobs.
 struct Answers {
     /// Since the store's last answer, and since the start of the last job.
     silent: Stopwatch<'static>,

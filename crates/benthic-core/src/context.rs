@@ -43,7 +43,7 @@ pub struct GuestMethod {
     pub method: String,
 }
 
-/// What a call of a guest used.
+/// The resources that a call of a guest used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestCost {
     /// About one unit for an instruction.

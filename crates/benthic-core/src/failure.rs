@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 pub const FAILURES: &str = "benthic.failures";
 
-/// What it means that an OSD does not support a step of a method.
+/// The explanation if an OSD does not support a step of a method.
 pub const ERASURE_CODED: &str = "methods in an erasure-coded pool cannot read data and have no omap; use a replicated pool, \
     or read the object and compute in the client";
 
@@ -73,7 +73,7 @@ pub struct LibraryFailures {
     pub osd: Option<u32>,
     /// The latest failure last.
     pub failures: Vec<CallFailure>,
-    /// What methods wrote to the log, the latest message last.
+    /// The log messages of methods, the latest one last.
     #[serde(default)]
     pub messages: Vec<LogMessage>,
 }

@@ -75,7 +75,7 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// What an operation waits for, as a text for people.
+/// The cause of an operation's delay, as a text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The process that has to answer, such as `osd.1`. While it stays the same, the operation

@@ -30,7 +30,7 @@ pub struct Attachment {
     log: PathBuf,
 }
 
-/// What a running process has written.
+/// The record that a running process has written.
 struct Running {
     device: PathBuf,
     process: Pid,

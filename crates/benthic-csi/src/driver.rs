@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use tonic::Code;
 
-/// What a driver needs to know.
+/// The configuration of a driver.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub store: String,

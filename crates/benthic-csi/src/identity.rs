@@ -23,7 +23,7 @@ impl Call {
         Ok(GetPluginInfoResponse { name: NAME.to_owned(), vendor_version: version })
     }
 
-    /// What the driver can do beside the services of a node.
+    /// The services of the driver beside those of a node.
     pub async fn get_plugin_capabilities(&self, _: Empty) -> Outcome<GetPluginCapabilitiesResponse> {
         let kind = |kind| Some(Kind { kind });
         Ok(GetPluginCapabilitiesResponse {

@@ -18,7 +18,7 @@ pub struct Usage {
     pub single_path: bool,
 }
 
-/// What a workload sees of a volume.
+/// The form in which a workload uses a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A block device.

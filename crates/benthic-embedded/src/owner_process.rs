@@ -5,8 +5,8 @@ use benthic_core::Wait;
 use std::fs;
 use std::path::Path;
 
-/// What a process waits for that opens or uses the store in a directory. `None` if no other process
-/// owns the store.
+/// The owner for which a process waits that opens or uses the store in a directory. `None` if no
+/// other process owns the store.
 pub fn wait_for_owner(dir: &Path) -> Option<Wait> {
     let pid: u32 = fs::read_to_string(lock_path(dir)).ok()?.split_whitespace().next()?.parse().ok()?;
     if pid == std::process::id() {

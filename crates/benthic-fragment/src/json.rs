@@ -40,7 +40,7 @@ pub fn functions() -> [Arc<ScalarUDF>; 8] {
         .map(|access| Arc::new(ScalarUDF::from(JsonAccess::new(access))))
 }
 
-/// What a function returns of the value at a path.
+/// The form in which a function returns the value at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Access {
     /// Its text in JSON.

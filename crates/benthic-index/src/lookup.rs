@@ -1,5 +1,5 @@
-//! What a lookup takes and returns. Lookups do no I/O: the caller reads the omap entries, either
-//! in the OSD or over the network.
+//! Input and output of a lookup. Lookups do no I/O: the caller reads the omap entries, either in
+//! the OSD or over the network.
 
 use crate::rows::Rows;
 use bytes::Bytes;

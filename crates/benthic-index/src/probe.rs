@@ -14,7 +14,7 @@ pub(crate) const ANY_WORD: &[u8] = &[key::NULL];
 /// Maximum length of the name of a tokenizer.
 pub(crate) const TOKENIZER_BYTES_MAX: usize = 64;
 
-/// What the keys of an index are.
+/// The kind of an index's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexKind {
     /// The values of the columns: a row has one key.

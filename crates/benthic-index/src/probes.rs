@@ -272,7 +272,7 @@ impl Probes {
     }
 }
 
-/// What a lookup reads in one object.
+/// The entries that a lookup reads in one object.
 struct Plan<'a> {
     node: PlanNode<'a>,
     /// The omap keys of the pages.

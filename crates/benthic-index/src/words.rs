@@ -49,7 +49,7 @@ pub(crate) fn write_key(word: &str, lower_case: &mut String, word_key: &mut Vec<
     key::push_text(lower_case.as_bytes(), word_key);
 }
 
-/// What a query requires of a text.
+/// The condition of a query on a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Search {
     /// The text contains every word of the query.

@@ -115,7 +115,7 @@ fn tree(children: &[i64]) -> std::result::Result<(), Malformed> {
 /// Column chunks by their starts.
 pub type Chunks = HashMap<u64, Chunk>;
 
-/// What the footer says about a column chunk.
+/// The footer's facts about a column chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Chunk {
     /// Memory for one value of lists or maps.
@@ -415,7 +415,7 @@ pub fn page(data: &[u8]) -> Result<Page<'_>> {
     })
 }
 
-/// What the header of a page says.
+/// The header of a page.
 pub struct PageHeader {
     /// Size of the header.
     pub len_bytes: usize,

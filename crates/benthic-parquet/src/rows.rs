@@ -40,7 +40,7 @@ const BATCH_BYTES: u64 = 4 * 1024 * 1024;
 const EMPTY_ROWS: u64 = 64 * 1024;
 /// Limit of values of a fixed length. The decoder copies them.
 const FIXED_BYTES_MAX: i32 = 64 * 1024;
-/// What the windows of all columns read ahead together, and the bounds for one column.
+/// Bytes that the windows of all columns read ahead together, and the bounds for one column.
 const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
 const AHEAD_OF_COLUMN: Range<u64> = 64 * 1024..1024 * 1024;
 
@@ -72,7 +72,7 @@ pub struct Parquet {
     batch: Vec<ArrayRef>,
 }
 
-/// What the query reads.
+/// The parts of the object that the query reads.
 #[derive(Default)]
 struct Opened {
     leaves: Vec<usize>,

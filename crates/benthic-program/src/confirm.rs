@@ -85,7 +85,7 @@ impl Deletion<'_> {
 
 /// A change that deletes nothing for good, but reaches far. The caller has shown the plan.
 pub struct Change<'a> {
-    /// What the change would do, such as `install library x_1 on 2 hosts`.
+    /// The effect of the change, such as `install library x_1 on 2 hosts`.
     pub effect: &'a str,
     /// The kind of thing whose name confirms, such as `library`.
     pub noun: &'a str,

@@ -18,7 +18,7 @@ pub struct Bar {
 pub struct Figure {
     /// The figure itself, such as `368×`.
     pub value: String,
-    /// What it counts, in a few words.
+    /// The meaning of the number, in a few words.
     pub label: String,
     /// The measurements behind it.
     pub detail: String,

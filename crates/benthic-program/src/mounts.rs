@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct Mount {
     /// The device of the file system, as `MAJOR:MINOR`.
     pub device: String,
-    /// What of the file system is mounted; `/` for all of it.
+    /// The mounted directory of the file system; `/` for all of it.
     pub root: PathBuf,
     pub point: PathBuf,
     pub fs_type: String,

@@ -1,4 +1,4 @@
-//! What programs that listen have in common: the address, and TLS.
+//! The common parts of programs that listen: the address, and TLS.
 
 use crate::exit::{Failure, Outcome};
 use crate::tls;

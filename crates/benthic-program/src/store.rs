@@ -73,7 +73,8 @@ pub async fn open(uri: &str, create: bool, classes: ClassRegistry) -> Result<Ope
     }
 }
 
-/// What opening the store with this URI waits for. `None` if it waits for no other process.
+/// The process for which opening the store with this URI waits. `None` if it waits for no other
+/// process.
 pub(crate) fn describe_opening(uri: &str) -> Option<Wait> {
     match uri.parse().ok()? {
         StoreUri::Mem => None,

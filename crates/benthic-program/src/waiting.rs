@@ -30,7 +30,7 @@ const NOTICEABLE: Duration = Duration::from_millis(500);
 /// Most commands stop within this time, and the user need not hear what they wait for.
 const PROMPT: Duration = Duration::from_millis(200);
 
-/// What the user read last.
+/// The last message that the user got.
 #[derive(Default)]
 pub(crate) struct LastWait(Mutex<Option<Wait>>);
 

@@ -103,7 +103,7 @@ fn last_error(api: &Api) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("TLS failed: {}", text.to_string_lossy()))
 }
 
-/// What all sessions of a server share.
+/// The OpenSSL context that all sessions of a server share.
 pub(crate) struct Context {
     api: &'static Api,
     handle: NonNull<c_void>,

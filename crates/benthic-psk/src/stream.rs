@@ -142,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PskStream<S> {
         }
         match this.session.write(&data[..data.len().min(RECORD_BYTES)])? {
             Step::Done(len) => {
-                // What stays is sent by the next write or flush.
+                // The next write or flush sends the rest.
                 if let Poll::Ready(sent) = this.poll_output(cx) {
                     sent?;
                 }

@@ -49,7 +49,7 @@ struct RunningJob {
 
 /// The caller of a job. Times are monotonic.
 struct Caller {
-    /// What the job waits for, for people; `None` if the user did not start the job.
+    /// The server for which the job waits, for people; `None` if the user did not start the job.
     whom: Option<&'static str>,
     since: Duration,
     deadline: Duration,

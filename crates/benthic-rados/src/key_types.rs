@@ -9,7 +9,7 @@ use std::path::Path;
 /// A keyring has a line per key and capability; this is far above any real one.
 const KEYRING_BYTES_MAX: u64 = 1 << 20;
 
-/// What every release of Ceph can use.
+/// The type of keys that every release of Ceph can use.
 const AES: &str = "aes";
 
 /// A key in a keyring: its owner and its type, but not the key itself.

@@ -25,7 +25,7 @@ const GRACE_DEFAULT_S: f64 = 20.0;
 /// Time by which the monitors may mark an OSD down later than the grace says.
 const GRACE_SLACK: Duration = Duration::from_secs(8);
 
-/// What the monitors said last about the primary of the oldest operation's object.
+/// The last answer of the monitors about the primary of the oldest operation's object.
 #[derive(Default)]
 pub(crate) struct Primaries {
     is_asking: AtomicBool,

@@ -7,7 +7,7 @@ use std::ffi::CString;
 /// Not in the table of errors: a directory, or here an image with snapshots, is not empty.
 const ENOTEMPTY: i32 = 39;
 
-/// What a request asks librbd for. It decides the meaning of an errno.
+/// The kind of a request to librbd. It decides the meaning of an errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Create,

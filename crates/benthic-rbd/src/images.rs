@@ -87,7 +87,7 @@ impl RbdImages {
     async fn check_ungrouped(&self, name: &str) -> Result<()> {
         check_image_name(name)?;
         let group = match self.look(name, None, RbdImage::group).await {
-            // What an interrupted removal has left cannot be opened.
+            // The remains of an interrupted removal cannot be opened.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             group => group?,
         };

@@ -1,5 +1,5 @@
-//! Who may read tables and files through a server: the users of the S3 gateway, with the same keys.
-//! The access key is the user name, and the secret key is the password.
+//! Access of users of the S3 gateway to tables and files through a server, with the same keys. The
+//! access key is the user name, and the secret key is the password.
 //!
 //! A key of the gateway gives access to the buckets of its account. It gives no access to
 //! other servers, until the operator grants the account to read all pools, or some.

@@ -1,5 +1,5 @@
-//! What the connections of one user share, on both protocols: the session, the memory of queries,
-//! and the limits on them.
+//! The state that the connections of one user share, on both protocols: the session, the memory of
+//! queries, and the limits on them.
 
 use crate::queries::{Admission, Workers};
 use crate::visible_store::VisibleStore;

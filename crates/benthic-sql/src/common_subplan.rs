@@ -129,7 +129,7 @@ impl Key {
         plan.apply_with_subqueries(|node| {
             match node {
                 LogicalPlan::TableScan(scan) => tables.push(Arc::as_ptr(&scan.source).addr()),
-                // Which rows are among the first may differ, and a second run would get the filter
+                // A second run may return other rows as the first ones, and it would get the filter
                 // that the first run of the sort pushed into its scan.
                 LogicalPlan::Limit(_) | LogicalPlan::Extension(_) => is_stable = false,
                 LogicalPlan::Sort(sort) => is_stable &= sort.fetch.is_none(),

@@ -70,7 +70,7 @@ pub struct Fragment {
     choice: Arc<IndexChoice>,
     /// Index lookup that selects the rows to scan.
     pub index: Option<Arc<IndexPlan>>,
-    /// What the scan reads, if the table records access.
+    /// The record of the scan's access, if the table records it.
     pub access: Option<Arc<ScanAccess>>,
     /// Adapts expressions to objects with an older schema.
     adapter: Option<Arc<dyn PhysicalExprAdapterFactory>>,

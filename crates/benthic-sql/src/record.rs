@@ -120,7 +120,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// What a scan of a table reads, as far as planning tells.
+/// The access of a scan to a table, as far as planning tells.
 pub struct ScanAccess {
     snapshot: Snapshot,
     recorder: Recorder,
@@ -136,8 +136,8 @@ impl fmt::Debug for ScanAccess {
 }
 
 impl ScanAccess {
-    /// What a scan of these columns and objects with these filters reads. `None` if the table does
-    /// not record access, or the session does not.
+    /// The access of a scan of these columns and objects with these filters. `None` if the table
+    /// does not record access, or the session does not.
     pub fn of(
         snapshot: &Snapshot,
         recorder: &Recorder,
@@ -261,7 +261,7 @@ pub fn recorded(plan: Plan, rows: SendableRecordBatchStream) -> SendableRecordBa
     Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
-/// What a node reads of a table that records access, and the indexes that it looks up.
+/// The access of a node to a table that records it, and the indexes that the node looks up.
 fn access_of(plan: &Plan) -> Option<(&Arc<ScanAccess>, BTreeSet<u32>)> {
     let (access, index) = match plan.downcast_ref::<FragmentExec>() {
         Some(exec) => (exec.fragment().access.as_ref(), exec.fragment().index.as_ref()),

@@ -43,7 +43,7 @@ pub struct ObjectSource {
     pub choice: Arc<IndexChoice>,
     /// Index lookup to do before an object is read.
     pub index: Option<Arc<IndexPlan>>,
-    /// What the scan reads, if the table records access.
+    /// The record of the scan's access, if the table records it.
     pub access: Option<Arc<ScanAccess>>,
     /// Counters of the lookups. If absent, the scan's own metrics count them.
     pub index_use: Option<IndexUse>,

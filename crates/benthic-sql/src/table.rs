@@ -127,7 +127,7 @@ impl TableRows {
         if count <= DISTRIBUTIONS_MAX { columns } else { Vec::new() }
     }
 
-    /// What a scan reads, if the table records access. A scan of chosen objects is one of many that
+    /// The access of a scan, if the table records it. A scan of chosen objects is one of many that
     /// belong to a query of another program.
     fn access(&self, read: &[usize], filters: &[Expr], kept: &RemainingObjects) -> Option<Arc<ScanAccess>> {
         let recorder = &self.reading.recorder;

@@ -60,7 +60,7 @@ impl ConditionKind {
     }
 }
 
-/// What queries have in common: the numbers of the columns and indexes that they use.
+/// The common part of queries: the numbers of the columns and indexes that they use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccessShape {
     /// Columns with conditions; a row must satisfy all of them.

@@ -45,7 +45,7 @@ pub struct Suggested {
     pub conditions: BTreeSet<(u32, ConditionKind)>,
 }
 
-/// What recorded access suggests.
+/// The suggestions from recorded access.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Advice {
     /// The suggestions, those that save most bytes first.

@@ -32,7 +32,7 @@ const INSTRUCTIONS_MAX: u64 = 4_000_000;
 /// each byte of data.
 const SEGMENT_FUEL: u64 = 16;
 
-/// What a module costs.
+/// The cost of a module.
 #[derive(Clone, Copy, Default)]
 pub struct Costs {
     /// The fuel of a new instance.

@@ -60,7 +60,7 @@ pub struct Change {
     pub key: Option<String>,
 }
 
-/// What a client did to a deployed class.
+/// A client's change of a deployed class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {

@@ -52,7 +52,7 @@ const CHANGES_MAX: u32 = 16_384;
 /// Limit of the keys or entries in one list, which take more memory than their bytes.
 const LIST_ITEMS_MAX: usize = 16_384;
 
-/// What a method was called with.
+/// The arguments of a method's call.
 pub struct Call {
     pub reads: bool,
     pub writes: bool,

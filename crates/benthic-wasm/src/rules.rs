@@ -67,7 +67,7 @@ struct AllowJson {
     fuel_per_s: Option<u64>,
 }
 
-/// What a module may do.
+/// The rights of a module.
 #[derive(Debug)]
 pub struct Rights {
     /// `None` for all classes.

@@ -1,4 +1,4 @@
-//! What a runtime of modules implements ([`Code`]), and how its store holds a borrowed
+//! The interface of a runtime of modules ([`Code`]), and how its store holds a borrowed
 //! [`MethodContext`].
 //!
 //! Runtimes demand that the data of a store live for `'static`, and a context is borrowed for one

@@ -40,7 +40,8 @@ const CLOCK_STEP_NS: u64 = 1_000;
 pub struct WasiState {
     now_ns: u64,
     random: u64,
-    /// What was written to standard output and standard error since the last end of a line.
+    /// The bytes that were written to standard output and standard error since the last end of a
+    /// line.
     line: Vec<u8>,
     /// The first line that was written to standard error.
     first_error: Option<String>,

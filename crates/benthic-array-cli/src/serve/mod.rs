@@ -47,7 +47,7 @@ const POOL_KEPT_MS: u64 = 5 * 60 * 1000;
 /// An answer to a request.
 pub type Answer = Response<Full<Bytes>>;
 
-/// What the server answers.
+/// The service behind the HTTP server.
 pub struct Service {
     store: Arc<dyn Store>,
     access: Access,

@@ -14,7 +14,7 @@ const FILTERS_MAX: usize = 15;
 /// Limit on the different missing values, as in the class.
 const MISSING_MAX: usize = 16;
 
-/// What a request computes.
+/// The operation that a request computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Count,

@@ -50,7 +50,8 @@ const INTERNAL: [&str; 7] = [
 const INTERNAL_OF_SCALES: [&str; 2] = ["CLASS", "NAME"];
 /// The beginning of the attribute `NAME` of a scale without values.
 const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variable";
-/// What netCDF-4 adds to the name of a variable that is no coordinate, but has a dimension's name.
+/// The prefix with which netCDF-4 marks a variable that has a dimension's name but is no
+/// coordinate.
 const NO_COORDINATE_PREFIX: &str = "_nc4_non_coord_";
 
 pub(super) fn failed(error: hdf5_reader::error::Error) -> Error {

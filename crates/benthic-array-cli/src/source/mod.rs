@@ -25,7 +25,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the attribute of missing values is called.
+/// The name of the attribute for missing values.
 const FILL_VALUE: &str = "_FillValue";
 /// Limit on the variables that an error lists.
 const VARIABLES_LISTED_MAX: usize = 10;

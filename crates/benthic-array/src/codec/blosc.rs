@@ -24,7 +24,8 @@ const SPLIT_ELEMENTS_MIN: usize = 128;
 /// Blosc writes no smaller blocks, unless the data are smaller. Many tiny blocks would take long.
 const BLOCK_BYTES_MIN: usize = 64;
 const BLOCKS_PER_TICK: usize = 1024;
-/// What [`encode`] writes: the version of the format, that of zstd's data in it, and zstd's number.
+/// The numbers that [`encode`] writes: the version of the format, that of zstd's data in it, and
+/// zstd's number.
 const VERSION: u8 = 2;
 const ZSTD_VERSION: u8 = 1;
 const ZSTD: u8 = 4;

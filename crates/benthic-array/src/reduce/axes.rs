@@ -1,4 +1,4 @@
-//! What a reduction does with each axis, and where an element of a selection belongs.
+//! The role of each axis in a reduction, and the result to which an element of a selection belongs.
 
 use crate::selection::{Bounded, strides};
 use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
@@ -8,7 +8,7 @@ pub(crate) const GROUPED_MAX: usize = 1 << 20;
 /// Limit on the positions along a grouped axis of a selection.
 const POSITIONS_MAX: u64 = 1 << 24;
 
-/// What a reduction does with an axis.
+/// The role of an axis in a reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AxisRole {
     /// The result has the axis.

@@ -18,8 +18,8 @@ use bytes::Bytes;
 /// The number of values that are read from a row at once, to save memory.
 const RUN_VALUES: usize = 4096;
 
-/// What a tally computes of the values that are not missing. A NaN makes sums, minima and maxima
-/// NaN.
+/// The result that a tally computes of the values that are not missing. A NaN makes sums, minima
+/// and maxima NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TallyKind {
     Count {},
@@ -321,7 +321,7 @@ impl Tally {
         }
     }
 
-    /// What the states need to know.
+    /// The properties of the reduction that its states use.
     fn reduction(&self) -> Reduction {
         let kind = match self.kind {
             TallyKind::Count {} => ReductionKind::Count {},

@@ -59,7 +59,7 @@ pub fn merge<A: Read, B: Read, E: From<Error>>(
     Ok(header)
 }
 
-/// What is left of a change.
+/// The rest of a change.
 #[derive(Clone, Copy)]
 struct Piece {
     offset_bytes: u64,
@@ -71,7 +71,7 @@ struct Piece {
 struct Changes<R> {
     reader: DiffReader<R>,
     next: Option<Piece>,
-    /// What follows the last change of the stream.
+    /// The piece after the last change of the stream.
     last: Option<Piece>,
 }
 

@@ -20,7 +20,7 @@ use std::io::{self, Read};
 
 const MAGIC: &[u8; 12] = b"rbd diff v1\n";
 
-/// What the changes are between, and the size at the end.
+/// The two states between which the changes are, and the size at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiffHeader {
     pub from: Option<String>,

@@ -38,7 +38,7 @@ pub const CONTEXTS_MAX: usize = 16;
 /// Time without progress after which a client counts as stalled.
 const STALL_LIMIT: Duration = Duration::from_secs(10);
 
-/// What the requests of all connections share: memory, and places to run.
+/// The resources that the requests of all connections share: memory, and places to run.
 #[derive(Clone)]
 pub struct Resources {
     memory: Arc<Fair>,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone)]
 pub struct Metrics(Vec<Arc<Export>>);
 
-/// What a server has measured of one image.
+/// A server's measurements of one image.
 pub struct ExportMetrics {
     pub name: String,
     pub info: ImageInfo,
@@ -23,7 +23,7 @@ pub struct ExportMetrics {
     pub kinds: [KindMetrics; Kind::ALL.len()],
 }
 
-/// What a server has measured of the requests of one kind.
+/// A server's measurements of the requests of one kind.
 pub struct KindMetrics {
     pub label: &'static str,
     /// Requests by latency, one count for each of [`BOUNDS_US`] and one for the rest.

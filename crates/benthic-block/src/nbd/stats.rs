@@ -1,4 +1,4 @@
-//! What a server measures of an export's requests.
+//! Measures the requests of an export.
 
 use super::wire::{Request, command};
 use parking_lot::Mutex;

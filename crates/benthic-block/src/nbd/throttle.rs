@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// Longest time between two looks at a bucket.
 const WAIT_STEP: Duration = Duration::from_secs(3_600);
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     direction: Direction,

@@ -35,7 +35,7 @@ struct Reply {
     _share: Share,
 }
 
-/// What the server gives to a connection.
+/// The settings that the server gives to a connection.
 pub struct Settings {
     pub throttles: Arc<Throttles>,
     pub resources: Resources,

@@ -39,7 +39,7 @@ wire_struct! {
     Failure { kind, message }
 }
 
-/// What a program asks for.
+/// A request to the writer of an image.
 pub(super) enum Request {
     Change { change: Change },
     Pause { pause: u64 },

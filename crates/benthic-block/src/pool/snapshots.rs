@@ -256,8 +256,8 @@ impl PoolImage {
         map::store(&*self.pool, self.id, header.map, &entries).await?;
         writer.store_header(&header).await?;
         *self.state.write() = ImageState { size_bytes: header.size_bytes, header, map: entries };
-        // What the head alone had is garbage now. What an interruption leaves here stays until the
-        // image is removed.
+        // Data objects that only the head had are garbage now. An interruption here leaves them
+        // until the image is removed.
         let own = old_map.iter().enumerate().filter_map(|(object, entry)| {
             entry.version().filter(|version| *version > old.base).map(|version| (object as u32, version))
         });

@@ -62,7 +62,7 @@ fn a_group_snapshot_under_writes_is_of_one_moment() {
             for name in NAMES {
                 last.push(last_number(&*other, name, snapshot).await);
             }
-            // What is in a later image is in the earlier ones, and they are at most one ahead.
+            // Every write in a later image is in the earlier ones, which are at most one ahead.
             assert!(last.is_sorted_by(|earlier, later| earlier >= later), "{last:?}");
             assert!(last[0] <= last[2] + 1 && last[2] >= before, "{last:?} after {before}");
             before = last[2];

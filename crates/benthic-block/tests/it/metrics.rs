@@ -1,4 +1,4 @@
-//! What the NBD server measures.
+//! The metrics of the NBD server.
 
 use crate::ram::Ram;
 use crate::support::{Client, NAME, Server, export};

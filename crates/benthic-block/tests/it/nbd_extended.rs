@@ -135,7 +135,7 @@ fn one_request_covers_a_large_image() {
         assert_eq!(client.errno(command, 0, 0, SIZE, b""), 0);
         assert_eq!(client.call(BLOCK_STATUS, 0, 0, SIZE, b""), hole);
     }
-    // What takes as long as its range is limited.
+    // Requests whose time depends on the length of their range have a limit.
     assert_eq!(client.errno(CACHE, 0, 0, SIZE, b""), EOVERFLOW);
     assert_eq!(client.errno(WRITE_ZEROES, NO_HOLE, 0, SIZE, b""), EOVERFLOW);
     assert_eq!(client.errno(WRITE_ZEROES, NO_HOLE | FAST_ZERO, 0, SIZE, b""), ENOTSUP);

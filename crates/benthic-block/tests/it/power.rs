@@ -31,7 +31,7 @@ enum Step {
     Reopen,
 }
 
-/// What the image and its snapshots hold after a step.
+/// The contents of the image and of its snapshots after a step.
 #[derive(Clone)]
 struct State {
     bytes: Vec<u8>,

@@ -36,7 +36,7 @@ pub struct ReadOpHandle(());
 /// A compound write operation.
 pub struct WriteOpHandle(());
 
-/// What an operation returned.
+/// The results of an operation.
 pub struct ReplyHandle(());
 
 /// A page of a listing.

@@ -306,7 +306,7 @@ impl Cluster {
     }
 }
 
-/// What `rados_cluster_stat` returns.
+/// The result of `rados_cluster_stat`.
 pub struct Space {
     pub kib: u64,
     pub used_kib: u64,

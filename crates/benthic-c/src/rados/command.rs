@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 /// Maximum length of a command.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
-/// What a program gets for a command.
+/// The answer to a command.
 #[derive(Default)]
 pub struct Answer {
     /// 0 or a negative errno.

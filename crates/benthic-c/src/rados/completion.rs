@@ -3,7 +3,7 @@
 use crate::handles::Item;
 use parking_lot::{Condvar, Mutex};
 
-/// What a program waits for.
+/// A completion, for which a program waits.
 pub struct Completion {
     state: Mutex<CompletionState>,
     changed: Condvar,

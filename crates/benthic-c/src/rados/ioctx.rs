@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::oneshot;
 
-/// What reads see unless a snapshot is selected.
+/// The number of the head, which reads use unless a snapshot is selected.
 pub const SNAP_HEAD: u64 = u64::MAX - 1;
 
 /// librados' name of all namespaces.
@@ -44,7 +44,7 @@ impl Item for Ioctx {
     const TYPE: &str = "rados_ioctx_t";
 }
 
-/// What an operation returns to the program, and the version of the object.
+/// The result of an operation for the program, and the version of the object.
 pub struct Done {
     pub result: i32,
     pub version: Option<u64>,

@@ -21,7 +21,7 @@ struct ObjectsState {
     request: ListRequest,
     is_last: bool,
     page: VecDeque<(CString, CString)>,
-    /// What the program has pointers to.
+    /// The current entry, to which the program has pointers.
     current: Option<(CString, CString)>,
 }
 
@@ -67,7 +67,7 @@ pub struct Entries(Mutex<EntriesState>);
 #[derive(Default)]
 struct EntriesState {
     left: VecDeque<(CString, Bytes)>,
-    /// What the program has pointers to.
+    /// The current entry, to which the program has pointers.
     current: Option<(CString, Bytes)>,
 }
 

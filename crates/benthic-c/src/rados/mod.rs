@@ -9,8 +9,8 @@
 //!   checked on one version of the object, and the operation runs only on this version ([`write`]).
 //! - **errno.** [`code`] maps kinds of errors to it.
 //!
-//! What a directory cannot do, such as snapshots, watches and most commands to monitors, fails with
-//! `-EOPNOTSUPP`.
+//! Features that a directory lacks, such as snapshots, watches and most commands to monitors, fail
+//! with `-EOPNOTSUPP`.
 
 pub mod applications;
 pub mod cluster;

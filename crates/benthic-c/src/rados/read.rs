@@ -17,7 +17,7 @@ const MISMATCH: i32 = 4_095;
 #[derive(Default)]
 pub struct Building(pub Mutex<Parts>);
 
-/// What a read operation consists of.
+/// The guards and steps of a read operation.
 #[derive(Default)]
 pub struct Parts {
     pub steps: Vec<Step>,

@@ -24,7 +24,7 @@ impl Item for Building {
     const TYPE: &str = "rados_write_op_t";
 }
 
-/// What a write operation consists of.
+/// The guards and steps of a write operation.
 #[derive(Default)]
 pub struct Parts {
     pub op: WriteOp,

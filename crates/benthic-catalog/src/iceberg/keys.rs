@@ -48,7 +48,7 @@ impl fmt::Display for Folder {
     }
 }
 
-/// What a manifest lists.
+/// The kind of files that a manifest lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     Data,

@@ -31,7 +31,7 @@ pub struct Manifest {
     summary: Summary,
 }
 
-/// What a manifest list says about a manifest.
+/// The entry of a manifest in a manifest list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub files: i64,

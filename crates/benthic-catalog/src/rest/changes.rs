@@ -128,7 +128,7 @@ fn check(requirement: &Value, view: &TableView) -> Result<(), Failure> {
     Err(Failure::conflict(&message))
 }
 
-/// What a commit changes. Each is one commit of the table, so a request asks for one of them.
+/// The change of a commit. Each is one commit of the table, so a request asks for one of them.
 enum Change<'u> {
     Rows { manifest_list: &'u str },
     Columns(Vec<Alter>),

@@ -121,7 +121,7 @@ impl Catalog {
             ["namespaces", namespace, "tables", table] if method == Method::DELETE => {
                 self.drop(&grant, namespace, table).await.map(|()| None)
             }
-            // What clients tell about their scans.
+            // Reports of clients about their scans.
             ["namespaces", _, "tables", _, "metrics"] if method == Method::POST => Ok(None),
             _ => Err(Failure::unsupported(
                 "the catalog does not do this; `benthic pool` and `benthic table` do more",

@@ -181,7 +181,7 @@ fn received(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What arrived before an error may explain it.
+        // The output before an error may explain it.
         let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });

@@ -44,7 +44,7 @@ crate::wire! {
 }
 
 crate::wire! {
-    /// Who can end a retention period early.
+    /// The callers that can end a retention period early.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RetentionMode {
         /// Callers who say that they bypass it. The gateway checks their permission.

@@ -212,7 +212,7 @@ crate::wire! {
         pub time_ms: u64,
         /// Since when it waits, in milliseconds since 1970 (UTC).
         pub queued_ms: u64,
-        /// What else the gateway knows of the change.
+        /// Further facts about the change, which only the gateway interprets.
         pub detail: Bytes,
         /// Why a dead event was not delivered.
         pub reason: String,

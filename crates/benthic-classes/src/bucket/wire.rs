@@ -307,7 +307,7 @@ crate::wire! {
         pub name: String,
         /// The rule that asks for the event.
         pub rule: String,
-        /// What else the gateway knows of the change.
+        /// Further facts about the change, which only the gateway interprets.
         pub detail: Bytes,
     }
 

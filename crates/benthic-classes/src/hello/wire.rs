@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the method saw: the size after its write, everything else before it. Missing parts are
-/// `null`.
+/// The object as the method saw it: the size after its write, everything else before it. Missing
+/// parts are `null`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// The size from `stat` after the write.

@@ -33,7 +33,8 @@ pub(super) struct Records<'a> {
     read: &'a mut dyn Read,
     dialect: &'a Dialect,
     buffer: Vec<u8>,
-    /// What was read and is not a part of a returned record. The space behind it is free.
+    /// The bytes that were read and are not a part of a returned record. The space behind them is
+    /// free.
     rest: Range<usize>,
     /// The place in the data of the buffer's first byte.
     base: u64,
@@ -95,7 +96,7 @@ impl<'a> Records<'a> {
             self.mark = Some(has_mark);
         }
         let delimiter_len = self.dialect.record_delimiter.len();
-        // What was searched already, from the start of the record.
+        // The part that was searched already, from the start of the record.
         let mut scan = Scan::default();
         loop {
             let data = &self.buffer[self.rest.clone()];

@@ -106,7 +106,7 @@ fn records_and_answers_have_limits() {
         let all = request("SELECT * FROM S3Object s", Input::JsonDocument);
         assert_eq!(code(&all, document.as_bytes()), "OverMaxRecordSize", "{}", &document[..20]);
     }
-    // What is not on the path of the query may be larger than a record.
+    // A value that is not on the path of the query may be larger than a record.
     let document = format!("{{\"big\":[{}1],\"small\":[7]}}", "\"0123456789\",".repeat(RECORD_BYTES_MAX / 4));
     let small = request("SELECT * FROM S3Object[*].small[*]", Input::JsonDocument);
     assert_eq!(run_in_pieces(&small, document.as_bytes(), 1 << 20).unwrap(), "7\n");

@@ -74,7 +74,7 @@ pub(super) trait Take {
     fn take(&mut self, record: Option<&Json>) -> Result<bool, Fault>;
 }
 
-/// What the steps of a walk share.
+/// The state that the steps of a walk share.
 pub(super) struct WalkState<'a> {
     pub take: RefCell<&'a mut dyn Take>,
     /// Why the walk ended, if its own code ended it.

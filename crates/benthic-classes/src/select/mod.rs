@@ -52,7 +52,8 @@ pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of one read of the class.
 const READ_BYTES: u64 = 1024 * 1024;
-/// What a query may hold itself: a record as text, as values, and what an expression makes of it.
+/// Memory limit of a query itself: a record as text, as values, and the results of expressions on
+/// it.
 const MEMORY_BYTES: u64 = 128 * 1024 * 1024;
 /// Units of work between two checks of the deadline: about a millisecond.
 const WORK_UNITS: u64 = 256 * 1024;

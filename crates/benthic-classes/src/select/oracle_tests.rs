@@ -127,7 +127,7 @@ fn random_queries_select_what_they_say() {
     assert!(seed::many(cases).count() == 1 || (selected > 100 && refused > 100), "{selected} {refused}");
 }
 
-/// What one query writes, another one reads: in all forms of CSV, and through JSON.
+/// A query reads the output of another one: in all forms of CSV, and through JSON.
 #[test]
 fn random_records_survive_every_form() {
     for seed in seed::many(300) {

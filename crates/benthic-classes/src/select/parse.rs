@@ -297,7 +297,7 @@ impl Parser {
         Some(name)
     }
 
-    /// What is in brackets: an index or a key.
+    /// Parses the content of brackets: an index or a key.
     fn bracket<T>(&mut self, key: impl Fn(Name) -> T, index: impl Fn(usize) -> T) -> Parsed<T> {
         let step = match self.peek() {
             Some(Token::Text(text)) => key(Name { text: text.clone(), quoted: true }),

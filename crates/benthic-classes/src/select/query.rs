@@ -3,7 +3,7 @@
 use super::timestamp::DatePart;
 use super::value::Value;
 
-/// What a query says.
+/// A parsed query.
 #[derive(Debug)]
 pub(super) struct Query {
     pub items: Items,
@@ -100,7 +100,7 @@ pub(super) enum Expr {
 
 #[derive(Debug)]
 pub(super) struct Case {
-    /// What is compared with the conditions; without it, these are conditions.
+    /// The value that is compared with the conditions; without it, these are conditions.
     pub operand: Option<Expr>,
     /// Conditions with results.
     pub branches: Vec<(Expr, Expr)>,

@@ -26,7 +26,7 @@ pub const HEADER_BYTES_MAX: u64 = RECORD_BYTES_MAX as u64 + 8;
 /// Records are passed on in pieces of about this size.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// What a query needs of the program in which it runs.
+/// The services that a query needs of the program in which it runs.
 pub trait Host {
     /// The next bytes of the object, from [`Part::read_from`] on; empty at the end.
     ///
@@ -258,7 +258,7 @@ fn lines() -> Dialect {
     }
 }
 
-/// What readers and the run share.
+/// The state that readers and the run share.
 pub(super) struct Shared<'a> {
     host: RefCell<&'a mut dyn Host>,
     /// The fault behind an error of a reader.

@@ -59,7 +59,7 @@ pub struct CsvInput {
     pub quoted_record_delimiter: bool,
 }
 
-/// What the first record of CSV is.
+/// The use of the first record of CSV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Header {
@@ -127,7 +127,7 @@ pub struct ScanRange {
     pub end: Option<u64>,
 }
 
-/// What a query read and returned.
+/// Sizes of the data that a query read and returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Totals {
@@ -138,7 +138,7 @@ pub struct Totals {
     pub returned_bytes: u64,
 }
 
-/// What precedes the records in an answer of the class, as JSON in one line.
+/// The part of the class's answer before the records, as JSON in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {

@@ -128,7 +128,7 @@ fn may_remove(tally: &Tally<'_>) -> Outcome<bool> {
     Ok(true)
 }
 
-/// What was done about an object or file of the target.
+/// The outcome for an object or file of the target.
 enum Removal {
     Kept,
     Removed,

@@ -146,7 +146,8 @@ fn a_guest_attaches_an_image_with_the_kernels_client() {
     Guest::with_program(&home, Some(env!("CARGO_BIN_EXE_benthic"))).attaches_an_image();
 }
 
-/// What was synced before the kill must be there, and the killed program's device must not disturb.
+/// All data that were synced before the kill must be there, and the killed program's device must
+/// not disturb.
 #[test]
 fn a_killed_program_leaves_nothing_that_stays() {
     if !can_attach("a_killed_program_leaves_nothing_that_stays") {

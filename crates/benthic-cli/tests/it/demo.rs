@@ -27,7 +27,7 @@ fn generated_files_agree_with_md5sum_and_the_report_stands_alone() {
         assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}: {text}");
     }
     let page = String::from_utf8(home.read("benthic-demo.html")).unwrap();
-    // What the experiment shows comes first, then the charts, then the tables.
+    // The results of the experiment come first, then the charts, then the tables.
     let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}: {page}"));
     let parts = ["class=figures", "fewer bytes moved", "no network here", "<svg", "Mastering Ceph", "<table"];
     assert!(parts.map(at).is_sorted(), "{:?}", parts.map(at));

@@ -118,7 +118,7 @@ impl Guest<'_> {
     }
 }
 
-/// What the guest says next.
+/// The next line of the guest.
 fn says(guest: &Running) -> String {
     loop {
         let line = guest.stdout.recv_timeout(PATIENCE).expect("the guest says something in time");

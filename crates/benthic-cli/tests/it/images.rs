@@ -54,7 +54,7 @@ fn an_import_that_fails_leaves_nothing() {
     home.fails_with("invalid_argument", &["image", "import", "disk.raw", "p/i@s"]);
     home.fails_with("invalid_argument", &["image", "import", "disk.raw", "p/i", "--object-size", "5KiB"]);
     assert_eq!(home.ok(&["image", "ls", "p"]), "");
-    // What a killed import has left does not disturb the next one.
+    // The remains of a killed import do not disturb the next one.
     home.fails_with("invalid_argument", &["image", "create", "p/i.importing", "--size", "5MiB"]);
     let mut import = home.command(&["image", "import", "-", "p/i"]);
     let mut import = import.stdin(Stdio::piped()).spawn().unwrap();

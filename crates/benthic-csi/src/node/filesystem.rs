@@ -100,7 +100,8 @@ pub(super) async fn mount(
     Ok(())
 }
 
-/// What is on a device: the type of a file system or of something else. `None` if it is blank.
+/// The content of a device: the type of a file system or of something else. `None` if the device is
+/// blank.
 async fn probe(device: &Path) -> Outcome<Option<String>> {
     let output =
         external::output(BLKID, &["-p".as_ref(), "-o".as_ref(), "export".as_ref(), device.as_ref()]).await?;

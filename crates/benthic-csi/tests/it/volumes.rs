@@ -1,4 +1,4 @@
-//! What csi-sanity does not check: calls that were interrupted, and deletions in any order.
+//! Cases that csi-sanity does not check: calls that were interrupted, and deletions in any order.
 
 use crate::support::{MIB, Place};
 use benthic_csi::errors::Failure;

@@ -173,7 +173,7 @@ struct Fsck<'a> {
     owned_blocks: Vec<u64>,
 }
 
-/// What fsck remembers of an object.
+/// The facts about an object that fsck keeps.
 struct ObjectFacts {
     address: String,
     onode: Onode,

@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     closed: AtomicBool,
 }
 
-/// What a client needs to read the data file itself.
+/// The means by which a client reads the data file itself.
 pub(crate) struct ClientAccess {
     pub owner: u64,
     /// `None` if clients cannot do so.

@@ -41,7 +41,7 @@ pub struct Envelope {
     pub methods: Vec<WasmMethod>,
 }
 
-/// What a request says about its object alone. Its bytes follow those of the [`Envelope`], which
+/// The part of a request about its object alone. Its bytes follow those of the [`Envelope`], which
 /// all objects of a table get, and which receivers cache.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct OfObject {

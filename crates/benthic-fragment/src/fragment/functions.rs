@@ -26,7 +26,7 @@ use datafusion_proto_models::protobuf::{PhysicalExprNode, PhysicalScalarUdfNode}
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-/// What the arguments of a function may be.
+/// The types that the arguments of a function may have.
 #[derive(Clone, Copy)]
 enum Arguments {
     /// Numbers. Then the result is a number, which takes at most 16 bytes a row.

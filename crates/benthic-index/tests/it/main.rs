@@ -1,4 +1,4 @@
-//! What the fuzzer found worth keeping, through the decoders once more.
+//! Runs the inputs that the fuzzer kept through the decoders again.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

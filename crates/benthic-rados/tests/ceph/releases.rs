@@ -1,5 +1,5 @@
-//! What differs between the tested releases of Ceph: the columns of the table of allowed
-//! differences in docs/design/0004-the-ceph-side.md.
+//! Differences between the tested releases of Ceph: the columns of the table of allowed differences
+//! in docs/design/0004-the-ceph-side.md.
 
 use crate::support::{OwnPool, block_on, id};
 use std::process::Command;

@@ -33,7 +33,7 @@ unsafe impl Send for RbdImage {}
 // SAFETY: as above.
 unsafe impl Sync for RbdImage {}
 
-/// What changes when an image is resized or flattened.
+/// The properties that change when an image is resized or flattened.
 pub(crate) struct Stat {
     pub size_bytes: u64,
     pub geometry: Geometry,

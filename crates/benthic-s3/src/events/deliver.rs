@@ -55,7 +55,7 @@ const BACKOFF_MAX_MS: u64 = 60_000;
 /// Limit of the stored reason of a failure.
 const REASON_BYTES_MAX: usize = 256;
 
-/// What is known about the delivery of a queue's events.
+/// The known facts about the delivery of a queue's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryState {
     /// The last failure, if there was no success since.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// The attribute of a bucket with its rules, as JSON.
 pub const ATTRIBUTE: &str = "on-put";
-/// What the key of a result contains in place of the key of the object.
+/// The variable in the key of a result that stands for the key of the object.
 pub const KEY_VARIABLE: &str = "{key}";
 /// Limit of the result of a synchronous rule, in bytes: metadata go into a header.
 pub const METADATA_BYTES_MAX: usize = 1_024;
@@ -46,7 +46,7 @@ pub struct OnPutRule {
     pub then: Then,
 }
 
-/// What becomes of the result of a method.
+/// The use of a method's result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Then {
     /// The method only decides whether the object may be written.

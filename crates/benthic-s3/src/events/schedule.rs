@@ -54,7 +54,7 @@ struct Work {
     queue: Option<String>,
 }
 
-/// What a piece of work has found to do, and how long to wait before.
+/// Further work that a piece of work has found, and the delay before it.
 type Next = Vec<(Work, Duration)>;
 
 /// Delivers events until [`Wakeups::stop`] is called, and waits for the deliveries that are running

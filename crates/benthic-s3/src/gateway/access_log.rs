@@ -101,7 +101,7 @@ const RESOURCES: [(&str, &str); 53] = [
     ("UploadPartCopy", "REST.COPY.PART"),
 ];
 
-/// What the operations learn of a request. It is one of the request's extensions.
+/// The facts about a request that operations find out. It is one of the request's extensions.
 #[derive(Clone, Default)]
 pub(super) struct Notes(Arc<Mutex<Noted>>);
 

@@ -31,7 +31,7 @@ pub(super) enum Of {
     Object,
 }
 
-/// What a grant permits.
+/// The permission of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(super) enum Right {

@@ -77,7 +77,7 @@ pub trait Keys: Send + Sync {
     }
 }
 
-/// What a request with a key wants.
+/// The use of a key by a request.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyUse<'r> {
     /// The name of the S3 operation.
@@ -206,7 +206,7 @@ pub(super) struct Sender {
     pub path: String,
     /// The unique id of the user or the role.
     pub id: String,
-    /// What an identity provider said about the caller of a session.
+    /// The claims of an identity provider about the caller of a session.
     pub federated: Option<Arc<Federated>>,
     /// When the gateway received the head of the request, in milliseconds since 1970.
     pub received_ms: u64,

@@ -143,7 +143,7 @@ macro_rules! encryption_headers {
 }
 pub(super) use encryption_headers;
 
-/// What seals data keys and opens them.
+/// The key that seals data keys and opens them.
 enum Wrap {
     Sealer(Sealer),
     /// A key in Vault, by its name.
@@ -582,7 +582,7 @@ impl Gateway {
             .ok_or_else(|| s3_error!(NotImplemented, "this server has no accounts of its own"))
     }
 
-    /// What seals data keys with a version of a key.
+    /// The key that seals data keys with a version of a KMS key.
     fn wrap_of(&self, id: &str, key: &KmsKey, version: usize) -> S3Result<Wrap> {
         let Some(name) = &key.vault else {
             let sealer = self.identities()?.kms_sealer(id, key, version).map_err(super::error::object)?;

@@ -151,7 +151,7 @@ pub(super) fn requested<T>(request: &S3Request<T>) -> S3Result<Option<ClassCall>
         return Err(s3_error!(InvalidArgument, "{METHOD} must have the form CLASS.METHOD"));
     };
     let input = input.unwrap_or_default();
-    // What is not UTF-8 was replaced.
+    // Bytes that are not UTF-8 were replaced.
     if input.contains(char::REPLACEMENT_CHARACTER) {
         return Err(s3_error!(InvalidArgument, "{INPUT} is not UTF-8"));
     }

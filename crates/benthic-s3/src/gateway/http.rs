@@ -70,7 +70,7 @@ pub struct Limits {
     pub body_timeout: Duration,
 }
 
-/// What a gateway uses besides its store.
+/// The services that a gateway uses besides its store.
 #[derive(Default)]
 pub struct Services {
     /// Runs methods. Without it, the gateway runs none.

@@ -235,7 +235,7 @@ pub(super) struct IamFacts {
     pub headers: HeaderMap,
     pub received_ms: u64,
     pub peer: Option<Peer>,
-    /// What an identity provider said about the caller.
+    /// The claims of an identity provider about the caller.
     pub federated: Option<Arc<Federated>>,
     /// `ExternalId` and `RoleSessionName` of AssumeRole.
     pub external_id: Option<String>,

@@ -24,7 +24,7 @@ impl Permission {
     }
 }
 
-/// What a method of [`Gateway`] returns: an output, or an answer with headers of its own.
+/// The result of a method of [`Gateway`]: an output, or an answer with headers of its own.
 trait Answer<T> {
     fn response(self) -> S3Response<T>;
 }

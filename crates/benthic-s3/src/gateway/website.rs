@@ -81,7 +81,7 @@ pub(super) struct Websites {
     pub sal: Arc<dyn Sal>,
 }
 
-/// What a request of a browser needs.
+/// The parts of a browser's request that a website needs.
 struct Visit<'a> {
     service: &'a S3Service,
     bucket: &'a str,

@@ -67,7 +67,7 @@ const ID_LEN: usize = 21;
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const SECRET_LEN: usize = 40;
 
-/// What policies can belong to.
+/// The kinds of identities to which policies can belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IdentityKind {
     User,
@@ -142,7 +142,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What distinguishes a role.
+/// The properties that only a role has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleSettings {
     /// The policy that says who may assume the role, as JSON.
@@ -177,7 +177,7 @@ impl Identity {
         self.id.clone().unwrap_or_else(|| user_name(account, name))
     }
 
-    /// What still depends on it, if it must not be removed yet.
+    /// Names the records that depend on the identity, if there are any; then it must not be removed.
     fn in_use(&self, kind: IdentityKind) -> Option<&'static str> {
         let has_policies = self.policies.as_ref().is_some_and(|policies| !policies.is_empty());
         [
@@ -222,7 +222,7 @@ pub struct UsableKey {
     pub path: String,
     /// The [unique id](Identity::id()) of the user or the role.
     pub id: String,
-    /// What the identity provider said about the caller of a session.
+    /// The claims of the identity provider about the caller of a session.
     pub federated: Option<Arc<Federated>>,
 }
 

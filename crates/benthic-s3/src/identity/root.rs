@@ -21,7 +21,7 @@ pub fn root_arn(account: &str) -> String {
 }
 
 impl Identities {
-    /// What acts for an account: a role, a user, or the account itself.
+    /// The identity that acts for an account: a role, a user, or the account itself.
     ///
     /// # Errors
     /// `NotFound`.

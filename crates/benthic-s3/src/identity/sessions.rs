@@ -42,7 +42,7 @@ pub enum Holder {
     },
 }
 
-/// What an identity provider said about the caller of a session.
+/// The claims of an identity provider about the caller of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Federated {
     /// The ARN of the provider.
@@ -72,7 +72,7 @@ impl Holder {
     }
 }
 
-/// What a token says about its key.
+/// The claims of a token about its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     pub form: u32,
@@ -141,7 +141,7 @@ impl Identities {
         Ok(blake3::keyed_hash(&key, access_key.as_bytes()).to_hex()[..SECRET_LEN].to_owned())
     }
 
-    /// What the token of a key says; `None` for a key of the store, which has no token.
+    /// The claims in the token of a key; `None` for a key of the store, which has no token.
     pub(super) fn claims(
         &self,
         access_key: &str,

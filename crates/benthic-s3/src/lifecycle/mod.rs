@@ -70,14 +70,14 @@ pub struct Task {
     pub began_ms: Option<u64>,
     /// The last key that is done.
     after: Option<String>,
-    /// What the run has done so far.
+    /// The counters of the run so far.
     pub stats: RunStats,
     /// The end of the last complete run, and what it did.
     pub finished_ms: Option<u64>,
     pub finished: RunStats,
 }
 
-/// What a run has done.
+/// The counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunStats {

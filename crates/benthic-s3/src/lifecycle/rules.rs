@@ -27,7 +27,7 @@ const WATERFALL: [&str; 7] =
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
-/// What a rule does, and to which objects.
+/// The actions of a rule, and the objects that it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Rule {
     id: String,

@@ -24,7 +24,7 @@ pub struct Document {
     statements: Vec<Statement>,
 }
 
-/// What a policy belongs to.
+/// The kind of resource or identity to which a policy belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bucket,
@@ -36,7 +36,7 @@ enum Kind {
     Topic,
 }
 
-/// What a statement does with the requests that it matches.
+/// The effect of a statement on the requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Effect {
     Allow,
@@ -339,7 +339,7 @@ impl Document {
         self
     }
 
-    /// What the policy says about a request.
+    /// The policy's verdict on a request.
     pub(super) fn verdict(&self, request: &Request<'_>) -> Verdict {
         let mut verdict = Verdict::default();
         let caller_id = CallerId { facts: request.facts, id: OnceCell::new() };

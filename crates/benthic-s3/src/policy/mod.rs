@@ -115,7 +115,7 @@ pub fn decide_for_caller(request: &Request<'_>, rights: &Rights) -> Decision {
     }
 }
 
-/// What the policies of a caller say about a request.
+/// The verdict of a caller's policies on a request.
 struct CallerVerdict {
     denies: bool,
     identity_allows: bool,
@@ -152,7 +152,7 @@ impl Rights {
     }
 }
 
-/// What one policy says about a request.
+/// The verdict of one policy on a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Verdict {
     denies: bool,

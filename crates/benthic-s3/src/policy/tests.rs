@@ -343,7 +343,7 @@ fn the_order_of_evaluation_is_that_of_aws() {
     assert_eq!(read(&eve, rules), Allowed);
     assert_eq!(read(&other, rules), Denied);
 
-    // Who names an account beside one of its users means only the user.
+    // A list with an account and one of its users means only the user.
     let not_eve = json!({ "Effect": "Deny", "Principal": null, "NotPrincipal": { "AWS": ["sea", "arn:aws:iam::sea:user/eve"] } });
     let not_eve = bucket_policy(not_eve);
     let rules = Rules { bucket_policy: Some(&not_eve), acl_allows: true, ..of_lab() };

@@ -26,8 +26,8 @@ enum Page {
     Last,
 }
 
-/// What a collection of a shard could not remove. It does not stop the collection of the rest: the
-/// pool of one storage class may be down while the others work.
+/// The failures of a collection of a shard. They do not stop the collection of the rest: the pool
+/// of one storage class may be down while the others work.
 #[derive(Default)]
 struct Failures {
     first: Option<Error>,

@@ -25,7 +25,7 @@ pub struct Bucket {
     pub attributes: Attributes,
 }
 
-/// What happens to the current version of a key when a new version is written.
+/// The fate of the current version of a key when a new version is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Versioning {
     /// The bucket never had versions. The current version is removed.

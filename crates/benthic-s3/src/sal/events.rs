@@ -32,7 +32,7 @@ pub struct NewEvent {
     pub name: String,
     /// The rule that asks for the event, at most 512 bytes.
     pub rule: String,
-    /// What else the gateway knows of the change, at most 2 KiB.
+    /// Further facts about the change, which only the gateway interprets, at most 2 KiB.
     pub detail: Bytes,
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use benthic_core::Result;
 
-/// What a collection did.
+/// The counters of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectionStats {
     /// Writes that were abandoned because their leases had expired.
@@ -17,7 +17,7 @@ pub struct CollectionStats {
     pub buckets: u64,
 }
 
-/// What waits for collection.
+/// The garbage that waits for collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingGarbage {
     /// Writes that are not visible yet, whether they are in progress or abandoned.

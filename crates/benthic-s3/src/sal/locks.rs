@@ -25,7 +25,7 @@ pub struct DefaultRetention {
     pub duration_ms: u64,
 }
 
-/// Who can end a retention period early.
+/// The callers that can end a retention period early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetentionMode {
     /// Callers that bypass it. The gateway checks their permission.

@@ -128,7 +128,7 @@ impl Blocks {
         start..(start + self.block_bytes).min(head.size_bytes)
     }
 
-    /// What was last known of an object.
+    /// The last known state of an object.
     async fn known(self: &Arc<Self>, name: &[u8]) -> Option<CachedHead> {
         let known = self.heads.lock().get(name).cloned();
         if known.is_some() {

@@ -1,4 +1,4 @@
-//! What the upstream's headers say of an object, and how attributes become headers.
+//! Converts the upstream's headers to an object, and attributes to headers.
 
 use super::client::{Answer, Call};
 use super::objects_error;

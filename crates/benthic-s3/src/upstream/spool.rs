@@ -171,7 +171,7 @@ impl SpoolWriter {
         if !self.back.takes || !self.back.queue.takes(&self.bucket, &self.key, &finish.condition) {
             return Ok(None);
         }
-        // What the upstream could not get is refused now.
+        // Refuse now what the upstream could not get.
         let mut call = Call::new(Method::PUT, &self.bucket, &self.key);
         call.sha256 = Some(sha256.to_owned());
         self.blocks.client.check(&with_attributes(call, &finish.attributes, true)?)?;

@@ -42,7 +42,7 @@ pub(super) struct PartTarget {
     upload: String,
 }
 
-/// What the store keeps of a part, in its entity tag.
+/// The facts about a part that the store keeps in its entity tag.
 struct StoredPart {
     size_bytes: u64,
     /// The ETag at the upstream. Under SSE-KMS it differs from that of the gateway.

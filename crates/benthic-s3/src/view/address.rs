@@ -1,4 +1,4 @@
-//! What a view shows: `POOL[:NS][/PREFIX]`.
+//! The part of a pool that a view shows: `POOL[:NS][/PREFIX]`.
 
 use super::VIEW;
 use crate::sal::Bucket;

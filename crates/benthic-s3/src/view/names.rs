@@ -23,7 +23,7 @@ const NAMES_MAX: usize = 1_000;
 
 /// Limit on the entries of a window: about 80,000 keys of 40 bytes.
 const WINDOW_BYTES_MAX: usize = 8 << 20;
-/// What an entry takes beside its text.
+/// Bytes that an entry takes beside its text.
 const ENTRY_BYTES: usize = 64;
 /// Windows that a gateway remembers.
 const WINDOWS_MAX: usize = 4;

@@ -15,7 +15,7 @@ pub struct ObjectReader {
     pool: Arc<dyn Pool>,
     object: ObjectId,
     version: Option<u64>,
-    /// What is not fetched yet.
+    /// The range that is not fetched yet.
     range: Range<u64>,
     fetched: Option<Bytes>,
 }

@@ -64,7 +64,7 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug)]
 pub struct Claims {
     pub issuer: String,

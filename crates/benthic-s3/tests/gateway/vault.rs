@@ -104,7 +104,7 @@ fn a_data_key_is_bound_to_its_object_and_cached_for_a_minute() {
     let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
     assert_eq!(body["associated_data"], STANDARD.encode_to_string("photos/reef"));
     assert_eq!(body["plaintext"], STANDARD.encode_to_string([7; 32]));
-    // What was just encrypted is known, but only for this object.
+    // The gateway remembers a key that was just encrypted, but only for this object.
     assert_eq!(fake.decrypt("vault:v3:abc").unwrap(), [7; 32]);
     assert_eq!(fake.connections(), 1);
     fake.answer("200 OK", &plaintext(&[8; 32]));

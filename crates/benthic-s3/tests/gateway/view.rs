@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a store was asked for, and how its pools list.
+/// The calls that a store got, and how its pools list.
 #[derive(Default)]
 struct Watch {
     /// Lists in the order of a hash, as Ceph does.
@@ -316,7 +316,7 @@ fn pages_share_a_scan_and_the_first_page_is_current() {
     assert_eq!(scans, 2);
     case.put("00000", b"new");
     assert_eq!(block_on(case.sal.list(&bucket, &list("", "", 2))).unwrap().entries[0].key(), "00000");
-    // What is removed is not shown, although the scan has found it.
+    // A removed object is not shown, although the scan has found it.
     let after = Some(ListPosition { key: names[0].clone(), within: None });
     block_on(case.pool.remove(&ObjectId::new(names[1].as_str()).unwrap())).unwrap();
     let page = block_on(case.sal.list(&bucket, &List { after: after.clone(), ..list("", "", 2) })).unwrap();

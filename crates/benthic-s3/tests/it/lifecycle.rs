@@ -276,7 +276,7 @@ fn a_version_moves_from_class_to_class_until_it_expires() {
         (5, 0, 1, " GLACIER_IR OWN"),
     ];
     assert_eq!(seen, expected);
-    // What a client puts into a later class does not go back.
+    // An object that a client puts into a later class does not go back.
     let bucket = with_rules(&case, &bucket, vec![move_after(&[(0, "STANDARD_IA")])]);
     case.put(&bucket, "late", b"2");
     assert_eq!(run(&case, &bucket, SHORT).moved, 1);
@@ -728,7 +728,7 @@ fn run_and_compare(case: &Case, bucket: &Bucket, rules: &[Wanted], tags: &BTreeM
     for version in &old {
         assert_eq!(version.class, classes[&version.write], "seed {seed} {}: {rules:?}", version.key);
     }
-    // What expired is hidden by a new delete marker, in a bucket with versions.
+    // In a bucket with versions, a new delete marker hides an expired object.
     let markers: BTreeSet<&str> = new
         .iter()
         .filter(|version| version.marker && version.current)

@@ -124,7 +124,7 @@ pub fn an_upload_has_the_class_of_its_object(case: &Case) {
     assert_eq!(case.cold_objects(&bucket).len(), 0);
 }
 
-/// What a transition must not change.
+/// The properties that a transition must not change.
 fn described(object: &Object) -> String {
     format!("{:?}", Object { class: None, location: std::sync::Arc::new(()), ..object.clone() })
 }

@@ -46,7 +46,7 @@ pub enum Format {
 /// Number of rows of a table that a terminal shows unless the user wants all.
 const TERMINAL_ROWS_MAX: usize = 40;
 
-/// What is printed for a query.
+/// The parts of a query's result that are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     pub format: Format,

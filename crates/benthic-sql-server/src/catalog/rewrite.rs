@@ -69,7 +69,7 @@ fn is_table_function(name: &str) -> bool {
     ["unnest", "generate_series", "generate_subscripts", "aclexplode"].contains(&name)
 }
 
-/// What a statement names.
+/// The names in a statement.
 #[derive(Default)]
 struct Names {
     relations: Vec<ObjectName>,

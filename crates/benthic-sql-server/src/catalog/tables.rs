@@ -175,7 +175,7 @@ pub fn of_schema(
     INFORMATION_TABLES.iter().map(|name| Ok((*name, information_table(name, &of).build()?))).collect()
 }
 
-/// What tables are built of.
+/// The facts from which tables of the catalog are built.
 struct Build<'a> {
     access_key: &'a str,
     settings: &'a SessionSettings,

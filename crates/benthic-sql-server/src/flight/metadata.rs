@@ -1,4 +1,4 @@
-//! What clients ask about the server and its tables.
+//! Answers to clients' questions about the server and its tables.
 
 use super::known_types;
 use crate::DATABASE;
@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, FlightError>;
 /// The type of all tables.
 pub const TABLE_TYPE: &str = "TABLE";
 
-/// What the server is and can do.
+/// The server's name, version and features.
 pub static SERVER: LazyLock<Result<SqlInfoData>> = LazyLock::new(|| {
     let mut info = SqlInfoDataBuilder::new();
     info.append(SqlInfo::FlightSqlServerName, "Benthic");

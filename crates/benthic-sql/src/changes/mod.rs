@@ -37,7 +37,7 @@ pub const ATTEMPTS_MAX: usize = 10;
 /// Limit of the ranges of changed rows that one statement may hold in memory: 128 MiB.
 const RANGES_MAX: usize = 16 * 1024 * 1024;
 
-/// What a statement has changed.
+/// The result of a statement that changes rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     pub inserted: u64,

@@ -20,7 +20,7 @@ pub const TARGET: &str = "benthic:target";
 pub const OBJECT: &str = "benthic:object";
 /// The row's number within its object.
 pub const ROW: &str = "benthic:row";
-/// What to do with the row: one of the constants below.
+/// The column with the action on the row: one of the constants below.
 pub const ACTION: &str = "benthic:action";
 pub const DELETE: i64 = 0;
 pub const UPDATE: i64 = 1;
@@ -60,7 +60,7 @@ pub struct RowChange {
     branches: Vec<Branch>,
 }
 
-/// What a statement does with some rows.
+/// The action of a statement on some rows.
 #[derive(Debug)]
 struct Branch {
     condition: Option<String>,

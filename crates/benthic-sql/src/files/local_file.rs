@@ -16,7 +16,7 @@ pub struct LocalFile {
     version: Version,
 }
 
-/// What changes with the content of a file: device, inode, size, and time of the last change.
+/// The identity of a file's content: device, inode, size, and time of the last change.
 type Version = (u64, u64, u64, i64, i64);
 
 fn version(metadata: &Metadata) -> Version {

@@ -213,7 +213,7 @@ async fn queries_at_the_same_time_are_all_recorded_by_one_session() {
         })
     });
     futures::future::join_all(queries).await.into_iter().for_each(|done| done.unwrap());
-    // What waited when the last writer stopped is written with the next query.
+    // The next query writes the records that waited when the last writer stopped.
     answer(&session, "SELECT id FROM p.t WHERE k = 3").await.unwrap();
     let queries: u64 = recorded(&table).await.values().map(|sums| sums.queries).sum();
     assert_eq!(queries, 21);

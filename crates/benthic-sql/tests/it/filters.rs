@@ -1,5 +1,5 @@
-//! What fragments take to the objects: the keys of joins, regular expressions, paths in JSON; and
-//! what the Bloom filters of objects save there.
+//! Filters in fragments: the keys of joins, regular expressions, paths in JSON; and the reads that
+//! the Bloom filters of objects save there.
 
 use crate::fixtures::{answer, append, create, memory_store, pool, session, ways};
 use crate::support::{metric, rows};

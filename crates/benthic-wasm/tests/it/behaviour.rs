@@ -189,7 +189,7 @@ fn a_module_of_a_newer_build_says_so() {
     }
 }
 
-/// What an older OSD answers to a call in a newer format.
+/// The answer of an older OSD to a call in a newer format.
 #[test]
 fn a_call_of_a_newer_client_is_refused_with_the_next_step() {
     let (pool, object) = (pool(), ObjectId::new("o").unwrap());

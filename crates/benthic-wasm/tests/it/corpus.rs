@@ -1,4 +1,4 @@
-//! What a fuzzer would keep, through the targets once more.
+//! Runs the inputs that a fuzzer would keep through the targets again.
 
 // They are outside the workspace, because a fuzzer needs its own build.
 #[path = "../../../../fuzz/src/module.rs"]

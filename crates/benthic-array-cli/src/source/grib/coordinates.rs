@@ -6,7 +6,7 @@ use benthic_array::{AttributeValue, Dtype, NewAttributes};
 use benthic_core::Result;
 use std::sync::Arc;
 
-/// What the attributes of a coordinate are.
+/// Names and values of the attributes of a coordinate.
 pub type Texts = &'static [(&'static str, &'static str)];
 
 /// The values of a coordinate.

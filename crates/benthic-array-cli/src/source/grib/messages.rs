@@ -133,7 +133,7 @@ struct Sections {
     representation_offset: u64,
     /// The section with a bitmap of its own.
     bitmap_offset: Option<u64>,
-    /// What section 6 says.
+    /// The bitmap indicator of section 6.
     bitmap: u8,
 }
 

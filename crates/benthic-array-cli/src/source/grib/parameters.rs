@@ -5,7 +5,7 @@
 
 const TABLE: &str = include_str!("parameters.tsv");
 
-/// What a field has values of.
+/// The parameter whose values a field has.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parameter {
     pub edition: u8,
@@ -14,7 +14,7 @@ pub struct Parameter {
     pub number: Vec<u8>,
 }
 
-/// What a row of the table may depend on.
+/// The properties on which a row of the table may depend.
 pub struct Details {
     /// The type of the level.
     pub surface: u8,

@@ -1,4 +1,4 @@
-//! What a field has, where and when: sections 1 and 4 of edition 2, section 1 of edition 1.
+//! The parameter, level and time of a field: sections 1 and 4 of edition 2, section 1 of edition 1.
 
 use super::octets::Section;
 use super::parameters::{Details, Parameter};
@@ -38,7 +38,7 @@ pub struct ProductKey {
 }
 
 impl Product {
-    /// What the parameter's name depends on.
+    /// The properties on which the parameter's name depends.
     pub fn details(&self) -> Details {
         Details { surface: self.key.surface, level: self.at[LEVEL][0], statistic: self.key.statistic }
     }

@@ -39,7 +39,7 @@ pub struct Case {
     pub expect: Expect,
 }
 
-/// What must hold after a call. Fields that are missing are not compared.
+/// The expected result of a call. Fields that are missing are not compared.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {

@@ -26,7 +26,7 @@ const FUNCTIONS_SHOWN: usize = 20;
 const RECURSION_MAX: usize = 20_000;
 const STACK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// What the calls of a module used.
+/// The fuel that the calls of a module used.
 #[derive(Clone)]
 pub struct Profile(Arc<Mutex<ProfileState>>);
 

@@ -1,4 +1,4 @@
-//! Who may use the console.
+//! Sign-in: which requests may use the console.
 //!
 //! The token that the program prints signs a browser in, and so does an access key of the account
 //! that the administrator has named. The browser then has a cookie with a random session
@@ -50,7 +50,7 @@ pub struct Access {
     environment: Environment,
 }
 
-/// What a request may do.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
     Yes,

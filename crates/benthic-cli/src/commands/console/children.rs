@@ -35,7 +35,7 @@ pub struct Children {
     slots: Semaphore,
 }
 
-/// What a child printed.
+/// The output of a child.
 pub struct Printed {
     /// The JSON lines of stdout.
     pub lines: Vec<String>,

@@ -39,7 +39,7 @@ fn script(text: &'static str) -> Answer {
     serving::answer(StatusCode::OK, "text/javascript; charset=utf-8", text)
 }
 
-/// What a browser gets without signing in.
+/// The pages that a browser gets without signing in.
 pub fn public(path: &str) -> Option<Answer> {
     match path {
         "/console.css" => Some(serving::answer(

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const TEXT_BYTES_MAX: u64 = 64 * 1024;
 const IMAGE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// What the first bytes of an object say that it is.
+/// The kind of an object's data, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Empty,

@@ -15,7 +15,7 @@ pub const PUBLISHED_FORM: &str = "The published form is the experiment of the bo
     chapter 6): the storage computes the MD5 of one object and stores it as the object's attribute, 1,000 times, then a \
     client does the same; the book measured 0.126 s in storage and 7.735 s at the client, 61 times as long.";
 
-/// What the experiment shows, as ratios of the client to the storage: the bytes moved for all
+/// The results of the experiment, as ratios of the client to the storage: the bytes moved for all
 /// objects, and round trips and time of the published form on its first object.
 pub fn figures(findings: &Findings) -> Vec<Figure> {
     let mut figures = Vec::new();

@@ -152,7 +152,7 @@ pub async fn import(args: ImportDiffArgs, session: &Session) -> Outcome {
         Err(error) => Err(error.into()),
         Ok(()) => match apply(reader, &header, &*image).await {
             Err(failure) => match &header.from {
-                // What was applied so far is undone.
+                // Undo the changes that were applied so far.
                 Some(from) => image.roll_back(from).await.map_err(Into::into).and(Err(failure)),
                 None => Err(failure),
             },

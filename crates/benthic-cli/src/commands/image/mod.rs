@@ -414,7 +414,7 @@ async fn rm(args: &RmArgs, session: &Session) -> Outcome {
     let deletion = Deletion { noun: "image", name, yes: args.yes.as_deref(), missing: None };
     let contents = async || {
         let image = match images.open(name, None, OpenMode::ReadOnly).await {
-            // What an interrupted removal has left needs no second confirmation.
+            // An image that an interrupted removal has left needs no second confirmation.
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {
                 return Ok(Vec::new());
             }

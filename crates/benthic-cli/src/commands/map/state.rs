@@ -32,7 +32,7 @@ pub enum Position {
 /// The progress of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RunState {
-    /// What the run computes. It must be the same when the run continues.
+    /// The arguments that determine the result. They must be the same when the run continues.
     pub run: BTreeMap<String, String>,
     /// The page of the listing that is being worked on.
     pub position: Position,

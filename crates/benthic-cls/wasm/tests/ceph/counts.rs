@@ -1,4 +1,4 @@
-//! What an OSD reports of the modules that ran in it.
+//! The counters of an OSD for the modules that ran in it.
 
 use crate::{POOL, modules, pool, store};
 use benthic_core::{ClassCalls, ErrorKind, MethodCalls, ObjectId, Pool};

@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits { fuel: 2_000_000, memory_bytes: 16 << 20 };
 /// Bytes from which one module is generated.
 const SEED_BYTES: usize = 4 * 1024;
 
-/// What both runtimes accept, with all functions of the interface.
+/// Modules that both runtimes accept, with all functions of the interface.
 fn config(seed: &mut Unstructured<'_>) -> arbitrary::Result<Config> {
     let exports =
         "(module (func (export \"run\") (result i32) unreachable) (memory (export \"memory\") 1 16))";

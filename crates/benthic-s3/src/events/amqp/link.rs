@@ -50,7 +50,7 @@ pub(super) struct Link {
     in_flight: BTreeMap<u64, (Done, Option<String>)>,
     /// Why the broker returns the message whose header comes next.
     returning: Option<String>,
-    /// What the broker has closed, until the gateway answers.
+    /// The channel or connection that the broker has closed, until the gateway answers.
     closed: Option<Closed>,
 }
 

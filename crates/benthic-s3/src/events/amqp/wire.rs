@@ -3,7 +3,7 @@
 use super::{Publisher, SHORT_BYTES_MAX};
 use bytes::{Buf, BufMut, BytesMut, TryGetError};
 
-/// What a client sends first.
+/// The first bytes that a client sends.
 pub(super) const PROTOCOL_HEADER: &[u8] = b"AMQP\0\0\x09\x01";
 /// Limit on a frame of the broker, which RabbitMQ proposes, too.
 pub(super) const FRAME_BYTES_MAX: u32 = 128 * 1024;
@@ -30,7 +30,7 @@ const CORRELATION_ID: u16 = 1 << 10;
 pub(super) const NOT_AMQP: &str =
     "the server does not speak AMQP 0-9-1; check the port, and whether it wants TLS";
 
-/// What the broker sends.
+/// A message of the broker.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
     Start {
@@ -75,7 +75,7 @@ pub(super) enum Incoming {
     Unblocked,
 }
 
-/// What the broker closes.
+/// The subject of a close: a channel or the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closed {
     Connection,

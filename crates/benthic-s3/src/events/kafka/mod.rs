@@ -66,7 +66,7 @@ struct Access {
     random: Arc<dyn Random>,
 }
 
-/// What is known of the topic, and the connections to its partitions.
+/// The metadata of the topic, and the connections to its partitions.
 struct Open {
     /// The broker of each partition.
     leaders: Vec<Option<Arc<Address>>>,

@@ -1,4 +1,4 @@
-//! What an account has: its sums, and all its users, groups, roles and policies in one list.
+//! The summary of an account, and all its users, groups, roles and policies in one list.
 
 use super::policies::{name_in, write_policy, write_version};
 use super::{Call, element, failure, field, invalid, write_end};

@@ -10,7 +10,7 @@ use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;
 use s3s::{S3Error, S3Result};
 
-/// What an action does with the policies of a user, a group or a role.
+/// The effect of an action on the policies of a user, a group or a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Put,

@@ -86,7 +86,7 @@ fn the_next_change_is_the_one_that_is_due_first() {
             assert_eq!(state.failing, failing, "{}={seed}", seed::VARIABLE);
             let has = oracle.keys.values().any(|of_key| !of_key.0.is_empty());
             assert_eq!(state.has_changes(Some("photos"), None), has, "{}={seed}", seed::VARIABLE);
-            // What no change needs takes no memory.
+            // Keys that no change needs take no memory.
             let used = oracle.keys.values().filter(|of_key| !of_key.0.is_empty() || of_key.1).count();
             assert_eq!(state.by_key.len(), used, "{}={seed}", seed::VARIABLE);
         }

@@ -1,5 +1,5 @@
-//! What waits in the directory of a cache, for operators: read from the files, so it needs no
-//! gateway.
+//! The uploads that wait in the directory of a cache, for operators. It reads the files, so it
+//! needs no gateway.
 
 use super::file;
 use benthic_core::{Action, Error, ErrorKind, Result};

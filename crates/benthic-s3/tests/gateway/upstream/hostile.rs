@@ -35,7 +35,7 @@ impl Hostile {
                 tokio::spawn(async move {
                     let mut request = vec![0; 64 << 10];
                     let len = stream.read(&mut request).await.unwrap_or(0);
-                    // What the driver asks to know the bucket.
+                    // The driver's request for the properties of the bucket.
                     let is_bucket = String::from_utf8_lossy(&request[..len]).contains("/photos?versioning=");
                     let answer = if is_bucket {
                         b"HTTP/1.1 200 OK\r\ncontent-length: 27\r\n\r\n<VersioningConfiguration/>\n".to_vec()

@@ -84,7 +84,7 @@ fn child() {
     block_on(sal.stop());
 }
 
-/// What a cut at a point must keep.
+/// The state that a cut at a point must keep.
 struct Point {
     acknowledged: usize,
     sends: bool,

@@ -140,7 +140,7 @@ fn writes_wait_while_the_upstream_is_unreachable() {
     let range = (MIB - 3) as u64..(2 * MIB + 5) as u64;
     let reader = block_on(sal.read(&bucket(&sal), &object, range, None, None)).unwrap();
     assert!(block_on(crate::sal::rest(reader)).unwrap() == large[MIB - 3..2 * MIB + 5]);
-    // What only the upstream can do fails, and changes nothing.
+    // Requests that only the upstream can fulfil fail, and change nothing.
     let refused = store_if(&sal, "new", b"x", Condition::Absent);
     assert_eq!(kind(refused), ErrorKind::Unavailable);
     let status = pending_status(setup.cache.path()).unwrap();

@@ -24,7 +24,7 @@ const CONNECTIONS_AT_ONCE: usize = 4;
 const SPARE_BYTES: u64 = 1024 * 1024;
 const GUIDE: &str = "docs/guide/class-install.md";
 
-/// What happens to a directory.
+/// The action on a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Install,

@@ -87,7 +87,7 @@ pub fn plan(plan: &Plan) -> String {
     text
 }
 
-/// What happens to a directory.
+/// Describes the action on a directory.
 fn effect(step: &Step) -> String {
     let found = &step.found;
     let build = match found.build.as_str() {

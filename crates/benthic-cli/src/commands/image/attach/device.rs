@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// What a way lacks if this program is missing.
+/// Names a missing program and the package to install; `None` if the program is installed.
 pub fn lacks_program(program: external::Program) -> Option<String> {
     (!external::is_installed(program))
         .then(|| format!("the program {} (`apt-get install {}`)", program.0, program.1))

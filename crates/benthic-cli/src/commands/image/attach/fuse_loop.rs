@@ -22,7 +22,7 @@ const UMOUNT: Program = ("umount", "mount");
 /// Time for `nbdfuse` to connect or to end.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What this machine lacks for this way.
+/// The requirements of this way that the machine lacks.
 pub fn lacks() -> Vec<String> {
     let file = |path: &str, what: &str| (!Path::new(path).exists()).then(|| what.to_owned());
     let kernel = [

@@ -14,7 +14,7 @@ const NBD_CLIENT: Program = ("nbd-client", "nbd-client");
 /// Time for the kernel to connect or disconnect.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What this machine lacks for this way.
+/// The requirements of this way that the machine lacks.
 pub fn lacks() -> Vec<String> {
     let module = !Path::new("/sys/block/nbd0").exists();
     let module = module.then(|| "the kernel's module nbd (`modprobe nbd`)".to_owned());
