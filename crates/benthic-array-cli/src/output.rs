@@ -47,7 +47,7 @@ pub fn deliver(
         .with("values_max", PRINTED_MAX)
         .into());
     }
-    session.out.result(text(values), || json("values", nested(values)))
+    session.out.result(text(values), || json("values", nested_json(values)))
 }
 
 /// The counters of a read as JSON.
@@ -62,7 +62,7 @@ pub fn stats_json(stats: &ReadStats) -> Value {
 }
 
 /// The values as lists in lists, one level for each axis. An array without values is an empty list.
-fn nested(values: &Values) -> Value {
+fn nested_json(values: &Values) -> Value {
     fn part(values: &Values, shape: &[u64], data: &[u8]) -> Value {
         let Some((len, inner)) = shape.split_first() else { return element_json(values.dtype, data) };
         data.chunks_exact(data.len() / *len as usize).map(|data| part(values, inner, data)).collect()

@@ -1,4 +1,4 @@
-use super::{nested, npy, text};
+use super::{nested_json, npy, text};
 use benthic_array::{Dtype, Values};
 use serde_json::json;
 
@@ -11,12 +11,12 @@ fn values(shape: &[u64], numbers: &[i16]) -> Values {
 fn values_are_printed_by_rows_and_tables() {
     let cube = values(&[2, 2, 3], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -12]);
     assert_eq!(text(&cube), "1 2 3\n4 5 6\n\n7 8 9\n10 11 -12");
-    assert_eq!(nested(&cube), json!([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, -12]]]));
+    assert_eq!(nested_json(&cube), json!([[[1, 2, 3], [4, 5, 6]], [[7, 8, 9], [10, 11, -12]]]));
     assert_eq!(text(&values(&[], &[7])), "7");
     assert_eq!(text(&values(&[3], &[1, 2, 3])), "1 2 3");
     let empty = values(&[2, 0], &[]);
     assert_eq!(text(&empty), "");
-    assert_eq!(nested(&empty), json!([]));
+    assert_eq!(nested_json(&empty), json!([]));
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct TablesSal {
     pub staging: Arc<Staging>,
 }
 
-fn refused() -> Error {
+fn refusal() -> Error {
     Error::new(ErrorKind::PermissionDenied, "the bucket only shows tables, and takes uploads for them")
 }
 
@@ -82,9 +82,9 @@ impl TablesSal {
     /// The bucket in which uploads with a key are. The table must exist.
     async fn staging_of(&self, key: &str) -> Result<&Bucket> {
         let mut slashes = key.match_indices('/').map(|(place, _)| place);
-        let folder = slashes.nth(1).and_then(|end| Folder::parse(&key[..end])).ok_or_else(refused)?;
+        let folder = slashes.nth(1).and_then(|end| Folder::parse(&key[..end])).ok_or_else(refusal)?;
         if !is_staged(&folder, key) {
-            return Err(refused());
+            return Err(refusal());
         }
         let view = TableView::open(&**self.views.store(), &folder.pool, &folder.table).await?;
         if view.folder != folder {
@@ -215,7 +215,7 @@ impl Objects for TablesSal {
         _key: &str,
         _finish: Finish,
     ) -> Result<WriteResult> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn update_object(
@@ -225,7 +225,7 @@ impl Objects for TablesSal {
         _new: &Object,
         _bypass_governance: bool,
     ) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn delete(&self, _bucket: &Bucket, delete: &Delete) -> Result<DeleteResult> {
@@ -275,7 +275,7 @@ impl Reader for Computed {
 #[async_trait]
 impl Buckets for TablesSal {
     async fn create_bucket(&self, _new: NewBucket) -> Result<Bucket> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn bucket(&self, name: &str) -> Result<Bucket> {
@@ -286,11 +286,11 @@ impl Buckets for TablesSal {
     }
 
     async fn update_bucket(&self, _old: &Bucket, _new: &Bucket) -> Result<Bucket> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn delete_bucket(&self, _name: &str) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn list_buckets(
@@ -304,11 +304,11 @@ impl Buckets for TablesSal {
     }
 
     async fn usage(&self, _bucket: &Bucket) -> Result<Usage> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn check_bucket(&self, _bucket: &Bucket) -> Result<BucketCheck> {
-        Err(refused())
+        Err(refusal())
     }
 }
 
@@ -388,7 +388,7 @@ impl Records for TablesSal {
     }
 
     async fn swap_records(&self, _changes: &[RecordChange]) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn list_records(

@@ -88,7 +88,7 @@ impl ObjectAccess for OsdObject<'_> {
     fn stat(&mut self) -> Result<Stat> {
         match self.context.stat() {
             Ok((size_bytes, modified_unix_ns)) => Ok(Stat { size_bytes, modified_unix_ns }),
-            Err(errno) => Err(failed("stat", Action::Read)(errno)),
+            Err(errno) => Err(call_error("stat", Action::Read)(errno)),
         }
     }
 
@@ -99,19 +99,19 @@ impl ObjectAccess for OsdObject<'_> {
         if len_bytes == 0 {
             return Ok(Bytes::new());
         }
-        self.context.read(offset_bytes, len_bytes).map_err(failed("read", Action::Read))
+        self.context.read(offset_bytes, len_bytes).map_err(call_error("read", Action::Read))
     }
 
     fn get_xattr(&mut self, name: &str) -> Result<Bytes> {
         self.before_read()?;
         self.context
             .get_xattr(name)
-            .map_err(|errno| failed("get_xattr", Action::Read)(errno).with("attribute", name))
+            .map_err(|errno| call_error("get_xattr", Action::Read)(errno).with("attribute", name))
     }
 
     fn list_xattrs(&mut self) -> Result<BTreeMap<String, Bytes>> {
         self.before_read()?;
-        let xattrs = self.context.list_xattrs().map_err(failed("list_xattrs", Action::Read))?;
+        let xattrs = self.context.list_xattrs().map_err(call_error("list_xattrs", Action::Read))?;
         xattrs
             .into_iter()
             .map(|(name, value)| match String::from_utf8(name.to_vec()) {
@@ -130,7 +130,7 @@ impl ObjectAccess for OsdObject<'_> {
         let mut found = Vec::new();
         let mut len_bytes = 0;
         for batch in keys.chunks(OMAP_BATCH) {
-            let entries = self.context.omap_get(batch).map_err(failed("omap_get", Action::Read))?;
+            let entries = self.context.omap_get(batch).map_err(call_error("omap_get", Action::Read))?;
             len_bytes += entries.iter().map(entry_bytes).sum::<usize>();
             // The context would also refuse this, but only after reading all values.
             if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
@@ -152,7 +152,7 @@ impl ObjectAccess for OsdObject<'_> {
             let (entries, more) = self
                 .context
                 .omap_range(&after, prefix, wanted)
-                .map_err(failed("omap_range", Action::Read))?;
+                .map_err(call_error("omap_range", Action::Read))?;
             page.more = more;
             let Some((last, _)) = entries.last() else {
                 return Ok(page);
@@ -175,7 +175,7 @@ impl ObjectAccess for OsdObject<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         self.before_change()?;
-        self.context.create(exclusive).map_err(failed("create", Action::Write))
+        self.context.create(exclusive).map_err(call_error("create", Action::Write))
     }
 
     fn write(&mut self, offset_bytes: u64, data: Bytes) -> Result<()> {
@@ -183,32 +183,32 @@ impl ObjectAccess for OsdObject<'_> {
             return self.create(false);
         }
         self.before_change()?;
-        self.context.write(offset_bytes, &data).map_err(failed("write", Action::Write))
+        self.context.write(offset_bytes, &data).map_err(call_error("write", Action::Write))
     }
 
     fn write_full(&mut self, data: Bytes) -> Result<()> {
         self.before_change()?;
-        self.context.write_full(&data).map_err(failed("write_full", Action::Write))
+        self.context.write_full(&data).map_err(call_error("write_full", Action::Write))
     }
 
     fn truncate(&mut self, size_bytes: u64) -> Result<()> {
         self.before_change()?;
-        self.context.truncate(size_bytes).map_err(failed("truncate", Action::Write))
+        self.context.truncate(size_bytes).map_err(call_error("truncate", Action::Write))
     }
 
     fn zero(&mut self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
         self.before_change()?;
-        self.context.zero(offset_bytes, len_bytes).map_err(failed("zero", Action::Write))
+        self.context.zero(offset_bytes, len_bytes).map_err(call_error("zero", Action::Write))
     }
 
     fn remove(&mut self) -> Result<()> {
         self.before_change()?;
-        self.context.remove().map_err(failed("remove", Action::Write))
+        self.context.remove().map_err(call_error("remove", Action::Write))
     }
 
     fn set_xattr(&mut self, name: &str, value: Bytes) -> Result<()> {
         self.before_change()?;
-        self.context.set_xattr(name, &value).map_err(failed("set_xattr", Action::Write))
+        self.context.set_xattr(name, &value).map_err(call_error("set_xattr", Action::Write))
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<()> {
@@ -216,7 +216,7 @@ impl ObjectAccess for OsdObject<'_> {
             return self.create(false);
         }
         self.before_change()?;
-        self.context.omap_set(&entries).map_err(failed("omap_set", Action::Write))
+        self.context.omap_set(&entries).map_err(call_error("omap_set", Action::Write))
     }
 
     fn omap_remove(&mut self, keys: &[Bytes]) -> Result<()> {
@@ -226,12 +226,12 @@ impl ObjectAccess for OsdObject<'_> {
         }
         keys.iter()
             .try_for_each(|key| self.context.omap_remove(key))
-            .map_err(failed("omap_remove", Action::Write))
+            .map_err(call_error("omap_remove", Action::Write))
     }
 
     fn omap_clear(&mut self) -> Result<()> {
         self.before_change()?;
-        self.context.omap_clear().map_err(failed("omap_clear", Action::Write))
+        self.context.omap_clear().map_err(call_error("omap_clear", Action::Write))
     }
 
     fn log(&mut self, level: LogLevel, message: &str) {
@@ -278,7 +278,7 @@ fn no_such_object() -> Error {
     Error::new(ErrorKind::NotFound, "no such object")
 }
 
-fn failed(call: &'static str, action: Action) -> impl Fn(Errno) -> Error {
+fn call_error(call: &'static str, action: Action) -> impl Fn(Errno) -> Error {
     move |Errno(errno)| {
         let kind = ErrorKind::from_errno(errno, action);
         match errno {

@@ -150,16 +150,14 @@ impl Access {
     fn of(self, texts: &StringViewArray, values: &[Option<&str>]) -> ArrayRef {
         let values_of = values.iter().copied();
         match self {
-            Access::Json => {
-                Arc::new(checked(values_of, |value| parsed::<IgnoredAny>(value).map(|_| value.trim())))
-            }
+            Access::Json => texts_of(values_of, |value| parsed::<IgnoredAny>(value).map(|_| value.trim())),
             Access::AsText => texts_of(values_of, |value| match value.trim_start().starts_with('"') {
                 true => parsed(value),
                 false => parsed::<IgnoredAny>(value)
                     .map(|_| value.trim().to_owned())
                     .filter(|value| value != "null"),
             }),
-            Access::Text => texts_of(values_of, parsed),
+            Access::Text => texts_of(values_of, parsed::<String>),
             Access::Int => Arc::new(values_of.map(|value| parsed::<i64>(value?)).collect::<Int64Array>()),
             Access::Float => Arc::new(values_of.map(|value| float(value?)).collect::<Float64Array>()),
             Access::Bool => Arc::new(values_of.map(|value| parsed::<bool>(value?)).collect::<BooleanArray>()),
@@ -175,18 +173,9 @@ impl Access {
     }
 }
 
-fn checked<'a>(
+fn texts_of<'a, T: AsRef<str>>(
     values: impl Iterator<Item = Option<&'a str>>,
-    of: impl Fn(&'a str) -> Option<&'a str>,
-) -> StringViewArray {
-    let mut texts = StringViewBuilder::new();
-    values.for_each(|value| texts.append_option(value.and_then(&of)));
-    texts.finish()
-}
-
-fn texts_of<'a>(
-    values: impl Iterator<Item = Option<&'a str>>,
-    of: impl Fn(&'a str) -> Option<String>,
+    of: impl Fn(&'a str) -> Option<T>,
 ) -> ArrayRef {
     let mut texts = StringViewBuilder::new();
     values.for_each(|value| texts.append_option(value.and_then(&of)));

@@ -62,7 +62,7 @@ impl WasmFunction {
         let name = name.try_as_str().flatten().unwrap_or_default();
         match self.methods.get_key_value(name) {
             Some((name, function)) => Ok((name, function)),
-            None => refused("write the first argument of wasm as a text in quotes, such as 'redact.text'"),
+            None => refuse("write the first argument of wasm as a text in quotes, such as 'redact.text'"),
         }
     }
 
@@ -71,7 +71,7 @@ impl WasmFunction {
     }
 }
 
-fn refused<T>(message: &str) -> Result<T> {
+fn refuse<T>(message: &str) -> Result<T> {
     Err(external(Error::new(ErrorKind::InvalidArgument, message)))
 }
 
@@ -121,7 +121,7 @@ impl ScalarUDFImpl for WasmFunction {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let ([_, value], [name, _]) = (args.arg_fields, args.scalar_arguments) else {
-            return refused(
+            return refuse(
                 "wasm has two arguments: a method and its input, such as wasm('redact.text', body)",
             );
         };

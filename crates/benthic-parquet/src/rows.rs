@@ -143,14 +143,14 @@ fn corrupt(why: &str) -> Fault {
     fault_of(&bounds::corrupt(why))
 }
 
-fn parsed<T>(result: ParquetResult<T>) -> Result<T, Fault> {
+fn parse_result<T>(result: ParquetResult<T>) -> Result<T, Fault> {
     result.map_err(|error| fault_of(&error))
 }
 
 /// Runs Parquet's decoder, which may panic at data that it does not expect.
-fn guarded<T>(decode: impl FnOnce() -> ParquetResult<T>) -> Result<T, Fault> {
+fn catch_panic<T>(decode: impl FnOnce() -> ParquetResult<T>) -> Result<T, Fault> {
     match catch_unwind(AssertUnwindSafe(decode)) {
-        Ok(result) => parsed(result),
+        Ok(result) => parse_result(result),
         Err(_) => Err(corrupt("the decoder does not expect such data")),
     }
 }
@@ -167,7 +167,7 @@ impl Parquet {
         let tail = source.read(host, start..size_bytes)?;
         source.tail = (start, tail.clone());
         let last = tail.last_chunk().ok_or_else(|| corrupt("the object is too short"))?;
-        let last = parsed(FooterTail::try_new(last))?;
+        let last = parse_result(FooterTail::try_new(last))?;
         let footer_bytes = last.metadata_length() as u64;
         if last.is_encrypted_footer() {
             return Err(fault_of(&bounds::refusal("an encrypted footer")));
@@ -178,12 +178,12 @@ impl Parquet {
         let end = size_bytes - FOOTER_SIZE as u64;
         let start = end.checked_sub(footer_bytes).ok_or_else(|| corrupt("the object is too short"))?;
         let footer = source.read(host, start..end)?;
-        parsed(bounds::footer(&footer))?;
-        let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&footer))?;
+        parse_result(bounds::footer(&footer))?;
+        let metadata = catch_panic(|| ParquetMetaDataReader::decode_metadata(&footer))?;
         let columns = metadata.file_metadata().schema_descr();
         let names: Vec<String> =
             columns.root_schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
-        let found = guarded(|| parquet_to_arrow_schema(columns, None))?;
+        let found = catch_panic(|| parquet_to_arrow_schema(columns, None))?;
         if found.fields().len() != names.len() {
             return Err(fault_of(&bounds::refusal("a group without columns")));
         }
@@ -239,7 +239,7 @@ impl Parquet {
         let batch_rows = (BATCH_BYTES / row_bytes).clamp(1, BATCH_ROWS_MAX);
         let one = OneGroup { metadata: &self.metadata, index, rows: rows as usize, windows };
         let levels = opened.levels.as_ref().ok_or_else(|| corrupt("no columns are open"))?;
-        let reader = guarded(|| {
+        let reader = catch_panic(|| {
             ParquetRecordBatchReader::try_new_with_row_groups(levels, &one, batch_rows as usize, None)
         })?;
         Ok(Group { rows, done: 0, batch_rows, feeds, budget: Budget::full(), reader })
@@ -285,9 +285,9 @@ impl Rows for Parquet {
                 check_compression(group, *leaf)?;
             }
         }
-        let chunks = parsed(bounds::row_groups(&self.metadata, &leaves))?;
+        let chunks = parse_result(bounds::row_groups(&self.metadata, &leaves))?;
         let mask = ProjectionMask::roots(schema, columns.iter().copied());
-        let levels = guarded(|| parquet_to_arrow_field_levels(schema, mask, Some(&self.types)))?;
+        let levels = catch_panic(|| parquet_to_arrow_field_levels(schema, mask, Some(&self.types)))?;
         let mut places = vec![None; self.names.len()];
         let mut ordered = columns.to_vec();
         ordered.sort_unstable();
@@ -342,7 +342,7 @@ impl Rows for Parquet {
                 host.check(*totals)?;
             }
             let reader = &mut group.reader;
-            let batch = guarded(|| reader.next().transpose().map_err(ParquetError::from))?;
+            let batch = catch_panic(|| reader.next().transpose().map_err(ParquetError::from))?;
             let batch = batch.filter(|batch| batch.num_rows() as u64 == count);
             let batch = batch.ok_or_else(|| corrupt("a column has fewer rows than its row group"))?;
             group.done += count;

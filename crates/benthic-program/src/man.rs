@@ -29,7 +29,7 @@ pub struct ManArgs {
 /// # Errors
 /// Those of the file system.
 pub fn write(args: &ManArgs, command: Command) -> Outcome {
-    let command = built(command);
+    let command = build_help(command);
     write_page(&command, &args.dir)?;
     write_verbs(&command, &args.dir)
 }
@@ -39,10 +39,10 @@ pub fn write(args: &ManArgs, command: Command) -> Outcome {
 /// # Errors
 /// Those of the file system.
 pub fn write_of_program(args: &ManArgs, command: Command) -> Outcome {
-    write_verbs(&built(command.name("benthic")), &args.dir)
+    write_verbs(&build_help(command.name("benthic")), &args.dir)
 }
 
-fn built(command: Command) -> Command {
+fn build_help(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     command

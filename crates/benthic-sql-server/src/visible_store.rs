@@ -11,18 +11,18 @@ pub struct VisibleStore {
     pub pools: BTreeSet<String>,
 }
 
-fn refused() -> Error {
+fn refusal() -> Error {
     Error::new(ErrorKind::PermissionDenied, "the server only reads")
 }
 
 #[async_trait]
 impl Store for VisibleStore {
     async fn create_pool(&self, _name: &str) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn remove_pool(&self, _name: &str) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn list_pools(&self) -> Result<Vec<String>> {
@@ -47,7 +47,7 @@ impl Store for VisibleStore {
     }
 
     fn check_writable(&self) -> Result<()> {
-        Err(refused())
+        Err(refusal())
     }
 
     async fn flush(&self) -> Result<()> {

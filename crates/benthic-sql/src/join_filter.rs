@@ -148,10 +148,10 @@ impl Sender<'_> {
 fn bounds(alternatives: &[Vec<&Expr>]) -> Vec<Expr> {
     let Some(first) = alternatives.first() else { return Vec::new() };
     let widest = |part: &&Expr| {
-        let (key, operator, _) = bound(part)?;
+        let (key, operator, _) = bound_of(part)?;
         let mut widest: Option<&ScalarValue> = None;
         for parts in alternatives {
-            let same = parts.iter().filter_map(|part| bound(part));
+            let same = parts.iter().filter_map(|part| bound_of(part));
             let mut same = same.filter(|(other, op, _)| *other == key && *op == operator);
             let (_, _, value) = same.next()?;
             if value.is_null() {
@@ -170,7 +170,7 @@ fn bounds(alternatives: &[Vec<&Expr>]) -> Vec<Expr> {
     first.iter().filter_map(widest).collect()
 }
 
-fn bound(part: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
+fn bound_of(part: &Expr) -> Option<(&Expr, Operator, &ScalarValue)> {
     let binary = part.downcast_ref::<BinaryExpr>()?;
     let is_bound = matches!(binary.op(), Operator::GtEq | Operator::LtEq) && is_simple(binary.left());
     is_bound.then_some((binary.left(), *binary.op(), literal(binary.right())?))

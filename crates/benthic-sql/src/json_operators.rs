@@ -76,13 +76,13 @@ fn bind(expr: &mut ast::Expr) {
     let (mut left, mut right) = (take(left), take(right));
     let operands = take(first_compared(&mut right));
     let operand = last_compared(&mut left);
-    *operand = grouped(take(operand), op, operands);
+    *operand = regroup(take(operand), op, operands);
     *first_compared(&mut right) = left;
     *expr = right;
 }
 
 /// The operands and operators in the same order, grouped by the levels of the operators.
-fn grouped(left: ast::Expr, op: BinaryOperator, right: ast::Expr) -> ast::Expr {
+fn regroup(left: ast::Expr, op: BinaryOperator, right: ast::Expr) -> ast::Expr {
     let (mut first, mut rest) = (right, Vec::new());
     loop {
         match first {

@@ -371,7 +371,7 @@ impl PieceWriter {
             };
             let begun = self.begin_once.note().await?;
             self.check(piece, found, &begun).await?;
-            match pool.write(&object, guarded(op, piece, found, begun)).await {
+            match pool.write(&object, guarded_write(op, piece, found, begun)).await {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && found == FoundPiece::Missing => {
                     found = find_piece(pool, &object, len_bytes, digest).await?;
                 }
@@ -423,7 +423,7 @@ enum FoundPiece {
 /// [checked](PieceWriter::check). An in-flight write of a run that lost the lock then cannot
 /// replace newer data of another run. The guard of the first piece is the note `benthic.begun`,
 /// because every renewal of the lock changes that piece's version.
-fn guarded(mut op: WriteOp, piece: u64, found: FoundPiece, begun: Bytes) -> WriteOp {
+fn guarded_write(mut op: WriteOp, piece: u64, found: FoundPiece, begun: Bytes) -> WriteOp {
     match found {
         _ if piece == 0 => op.cmp_xattr(BEGUN_XATTR, Compare::Eq, begun),
         FoundPiece::Same(version) | FoundPiece::Other(version) => op.assert_version(version),

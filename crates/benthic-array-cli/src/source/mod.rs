@@ -163,12 +163,12 @@ impl SourceGroup {
             let position = group.groups.iter().position(|(name, _)| name == part);
             let inner = position.map(|position| group.groups.swap_remove(position).1);
             visible.splice(0..0, group.arrays);
-            group = inner.ok_or_else(|| missing(path, &variables, skipped))?;
+            group = inner.ok_or_else(|| no_such_variable(path, &variables, skipped))?;
         }
         visible.splice(0..0, group.arrays);
         let position = visible.iter().position(|array| array.name == name);
         let array = position.map(|position| visible.remove(position));
-        let array = array.ok_or_else(|| missing(path, &variables, skipped))?;
+        let array = array.ok_or_else(|| no_such_variable(path, &variables, skipped))?;
         let mut arrays: Vec<SourceArray> = Vec::new();
         for (dimension, len) in array.dimensions.iter().zip(&array.shape) {
             let Some(dimension) = dimension else { continue };
@@ -192,7 +192,7 @@ impl SourceGroup {
     }
 }
 
-fn missing(path: &str, variables: &[String], skipped: &[Skipped]) -> Error {
+fn no_such_variable(path: &str, variables: &[String], skipped: &[Skipped]) -> Error {
     if let Some(skipped) = skipped.iter().find(|skipped| skipped.path == path) {
         let message = format!("this variable cannot become an array: {}", skipped.reason);
         return Error::new(ErrorKind::Unsupported, message).with("variable", path);

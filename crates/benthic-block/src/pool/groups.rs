@@ -71,7 +71,7 @@ impl PoolImages {
     async fn store_group(&self, group: &str, old: Bytes, new: &Group) -> Result<()> {
         let key = group_key(group);
         let op = WriteOp::new().cmp_omap(key.clone(), old).omap_set([(key, new.encode())]);
-        self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(changed)
+        self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(group_changed)
     }
 
     async fn load_group_snapshot(&self, group: &str, snapshot: &str) -> Result<(GroupSnapshot, Bytes)> {
@@ -155,7 +155,7 @@ impl PoolImages {
             Ok(members) => {
                 let snapshot = GroupSnapshot { members };
                 let op = WriteOp::new().cmp_omap(key.clone(), "").omap_set([(key, snapshot.encode())]);
-                self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(changed)
+                self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(group_changed)
             }
             Err(error) => Err(error),
         };
@@ -240,7 +240,7 @@ impl PoolImages {
         }
         let key = snapshot_key(group, name);
         let op = WriteOp::new().cmp_omap(key.clone(), value).omap_remove([key]);
-        self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(changed)
+        self.pool.write(&names_object()?, op).await.map(|_| ()).map_err(group_changed)
     }
 
     async fn roll_group_back(&self, group: &str, name: &str) -> Result<()> {
@@ -319,7 +319,7 @@ impl ImageGroups for PoolImages {
         let key = group_key(group);
         let op = WriteOp::new().cmp_omap(key.clone(), value).omap_remove([key]);
         let removed = self.pool.write(&names_object()?, op).await;
-        removed.map(|_| ()).map_err(changed).map_err(self.of_group(group, None))
+        removed.map(|_| ()).map_err(group_changed).map_err(self.of_group(group, None))
     }
 
     async fn images(&self, group: &str) -> Result<Vec<String>> {
@@ -398,7 +398,7 @@ fn snapshot_key(group: &str, snapshot: &str) -> String {
 }
 
 /// The error of a change of a group whose guard failed.
-fn changed(error: Error) -> Error {
+fn group_changed(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Conflict => {
             Error::new(ErrorKind::Conflict, "another program has changed the group; try again")

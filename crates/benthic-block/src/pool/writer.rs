@@ -195,7 +195,7 @@ impl Writer {
     pub async fn check(&self) -> Result<()> {
         let age_ms = self.clock.monotonic_ms().saturating_sub(self.renewed_ms.load(Ordering::Relaxed));
         if self.is_closed.load(Ordering::Acquire) {
-            return Err(closed());
+            return Err(writer_closed());
         }
         self.check_losses()?;
         if age_ms < LEASE_MS && !self.is_lost.load(Ordering::Relaxed) {
@@ -216,10 +216,10 @@ impl Writer {
 
     async fn renew(&self) -> Result<()> {
         if self.is_lost.load(Ordering::Relaxed) {
-            return Err(lost());
+            return Err(writer_lost());
         }
         let mut lock = self.lock.lock().await;
-        let Some(held) = &*lock else { return Err(closed()) };
+        let Some(held) = &*lock else { return Err(writer_closed()) };
         let now_ms = self.clock.monotonic_ms();
         let renewed = match held.renew().await.map_err(note) {
             // The lease has ended, for example because the machine slept.
@@ -237,7 +237,7 @@ impl Writer {
                 if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::NotFound) =>
             {
                 self.is_lost.store(true, Ordering::Relaxed);
-                Err(lost().with_source(error))
+                Err(writer_lost().with_source(error))
             }
             Err(error) => Err(error),
         }
@@ -254,7 +254,7 @@ impl Writer {
             loaded => {
                 // If this fails, the lock is free when its lease ends.
                 let _ = held.release().await;
-                loaded.and(Err(lost()))
+                loaded.and(Err(writer_lost()))
             }
         }
     }
@@ -267,14 +267,14 @@ impl Writer {
     /// Replaces the header, durably.
     pub async fn store_header(&self, header: &Header) -> Result<()> {
         let lock = self.lock.lock().await;
-        let Some(lock) = &*lock else { return Err(closed()) };
+        let Some(lock) = &*lock else { return Err(writer_closed()) };
         lock.write(replace(header, self.generation)).await.map(|_| ()).map_err(explain)
     }
 
     /// Changes the header's attributes or omap.
     pub async fn change_header(&self, op: WriteOp) -> Result<()> {
         let lock = self.lock.lock().await;
-        let Some(lock) = &*lock else { return Err(closed()) };
+        let Some(lock) = &*lock else { return Err(writer_closed()) };
         lock.write(op).await.map_err(note).map(|_| ())
     }
 
@@ -367,7 +367,7 @@ pub(crate) fn generation_bytes(generation: u64) -> Bytes {
 
 /// The error of an operation whose guard failed.
 pub(crate) fn explain(error: Error) -> Error {
-    if error.kind() == ErrorKind::Conflict { lost().with_source(error) } else { note(error) }
+    if error.kind() == ErrorKind::Conflict { writer_lost().with_source(error) } else { note(error) }
 }
 
 /// The error of a change of an object that must exist.
@@ -383,10 +383,10 @@ pub(crate) fn note(error: Error) -> Error {
     error
 }
 
-fn lost() -> Error {
+fn writer_lost() -> Error {
     Error::new(ErrorKind::Conflict, "another program has taken the image over; open it again")
 }
 
-fn closed() -> Error {
+fn writer_closed() -> Error {
     Error::new(ErrorKind::Conflict, "the image is closed; open it again")
 }

@@ -168,8 +168,8 @@ impl Record {
     /// `InvalidArgument` if there is no such field, or it is not text.
     pub fn text(&self, name: &'static str) -> Result<&str> {
         match self.get(name) {
-            Some(Field::Bytes(bytes)) => std::str::from_utf8(bytes).map_err(|_| missing(name)),
-            _ => Err(missing(name)),
+            Some(Field::Bytes(bytes)) => std::str::from_utf8(bytes).map_err(|_| missing_field(name)),
+            _ => Err(missing_field(name)),
         }
     }
 
@@ -181,7 +181,7 @@ impl Record {
         match self.get(name) {
             Some(Field::Number(number)) => Ok(Some(*number)),
             Some(Field::Skipped) | None => Ok(None),
-            Some(_) => Err(missing(name)),
+            Some(_) => Err(missing_field(name)),
         }
     }
 
@@ -190,12 +190,12 @@ impl Record {
     pub fn record(&self, name: &'static str) -> Result<&Record> {
         match self.get(name) {
             Some(Field::Record(record)) => Ok(record),
-            _ => Err(missing(name)),
+            _ => Err(missing_field(name)),
         }
     }
 }
 
-fn missing(field: &'static str) -> Error {
+fn missing_field(field: &'static str) -> Error {
     invalid("a manifest lacks a field, or has one of another type").with("field", field)
 }
 

@@ -68,7 +68,7 @@ impl Catalog {
         for requirement in list(request, "requirements")? {
             check(requirement, &view)?;
         }
-        let changed = match requested(list(request, "updates")?, &view.head)? {
+        let changed = match requested_change(list(request, "updates")?, &view.head)? {
             Change::Rows { manifest_list } => commit(&view, &self.staging, manifest_list).await.map(drop),
             Change::Columns(alters) => view.table().alter(&alters).await.map(drop),
             Change::Tag { name, snapshot } => {
@@ -137,7 +137,7 @@ enum Change<'u> {
     Rollback { snapshot: u64 },
 }
 
-fn requested<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>, Failure> {
+fn requested_change<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>, Failure> {
     let (mut snapshots, mut main) = (Vec::new(), None);
     let (mut schemas, mut current_schema) = (Vec::new(), None);
     let mut changes = Vec::new();

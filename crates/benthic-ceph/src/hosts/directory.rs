@@ -187,7 +187,7 @@ fn run(
 ) -> Result<Directory> {
     let dir = args[1];
     check_path(dir)?;
-    let words: Vec<String> = args.iter().map(|word| quoted(word)).collect();
+    let words: Vec<String> = args.iter().map(|word| shell_word(word)).collect();
     let text = format!("set -- {}\n{SCRIPT}", words.join(" "));
     let ended = ssh.run(host, &Program { text, input }, is_stopped).map_err(|error| match error.kind() {
         // The program may have begun.
@@ -237,7 +237,7 @@ fn check_path(dir: &str) -> Result<()> {
 }
 
 /// A word as a POSIX shell takes it.
-fn quoted(word: &str) -> String {
+fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 

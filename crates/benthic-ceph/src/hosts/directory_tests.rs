@@ -1,4 +1,4 @@
-use super::{Directory, Ended, Library, Loaded, Record, SCRIPT, check_path, failure, quoted};
+use super::{Directory, Ended, Library, Loaded, Record, SCRIPT, check_path, failure, shell_word};
 use benthic_core::{ErrorKind, Reason};
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 /// Runs the script here, with these arguments and this input, as a host would.
 fn run(args: [&str; 6], input: &[u8]) -> Output {
     let mut child = Command::new("sh")
-        .args(["-c", &format!("set -- {}\n{SCRIPT}", args.map(quoted).join(" "))])
+        .args(["-c", &format!("set -- {}\n{SCRIPT}", args.map(shell_word).join(" "))])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -292,7 +292,7 @@ fn a_host_that_never_ran_the_script_needs_root() {
 
 #[test]
 fn words_are_quoted_and_paths_are_absolute() {
-    assert_eq!(quoted("a'b"), r"'a'\''b'");
+    assert_eq!(shell_word("a'b"), r"'a'\''b'");
     for path in ["/a b/$(c)'", "/usr/lib64/rados-classes"] {
         assert!(check_path(path).is_ok(), "{path}");
     }

@@ -196,7 +196,7 @@ impl Simulation {
     /// no more disks fail than there are replicas. Beyond that, it assumes that placement groups
     /// fail independently.
     pub fn losses(&self, failed_max: u32) -> Vec<Loss> {
-        let sets: BTreeSet<Vec<i32>> = self.before.iter().map(|osds| sorted(osds)).collect();
+        let sets: BTreeSet<Vec<i32>> = self.before.iter().map(|osds| sort(osds)).collect();
         let mut sizes = sets.iter().map(Vec::len).collect::<Vec<_>>();
         sizes.sort_unstable();
         let osds = self.shape.osds();
@@ -311,7 +311,7 @@ fn all_fail(replicas: usize, failed: u32, osds: u32) -> f64 {
     (0..replicas).map(|i| (f64::from(failed) - i as f64).max(0.0) / (f64::from(osds) - i as f64)).product()
 }
 
-fn sorted(osds: &[i32]) -> Vec<i32> {
+fn sort(osds: &[i32]) -> Vec<i32> {
     let mut osds = osds.to_vec();
     osds.sort_unstable();
     osds

@@ -65,11 +65,11 @@ impl Lock {
     /// `PermissionDenied`.
     pub(super) fn check_removal(&self, now_ms: u64, bypass_governance: bool) -> Result<()> {
         if self.legal_hold == Some(true) {
-            return Err(locked("a legal hold protects the version"));
+            return Err(lock_error("a legal hold protects the version"));
         }
         match self.retention {
             Some(retention) if retention.protects(now_ms, bypass_governance) => {
-                Err(locked("a retention period protects the version"))
+                Err(lock_error("a retention period protects the version"))
             }
             _ => Ok(()),
         }
@@ -85,7 +85,7 @@ impl Lock {
         };
         match new.retention {
             Some(new) if new.mode == old.mode && new.until_ms >= old.until_ms => Ok(()),
-            _ => Err(locked("the retention period of the version can only be extended")),
+            _ => Err(lock_error("the retention period of the version can only be extended")),
         }
     }
 }
@@ -97,6 +97,6 @@ impl Retention {
     }
 }
 
-fn locked(message: &str) -> Error {
+fn lock_error(message: &str) -> Error {
     Error::new(ErrorKind::PermissionDenied, message)
 }

@@ -18,9 +18,10 @@ const NAMES_MAX: usize = 8;
 /// `LimitExceeded` if the object becomes too large.
 pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let data = found(context.read(0, DATA_BYTES_MAX))?.map(|data| text(&data));
-    let xattrs = found(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
-    let omap_keys = found(context.omap_range(None, b"", NAMES_MAX))?
+    let data = none_if_missing(context.read(0, DATA_BYTES_MAX))?.map(|data| text(&data));
+    let xattrs =
+        none_if_missing(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
+    let omap_keys = none_if_missing(context.omap_range(None, b"", NAMES_MAX))?
         .map(|page| page.entries.iter().map(|(key, _)| text(key)).collect());
 
     let addition = if input.is_empty() { Bytes::from_static(b"new") } else { Bytes::copy_from_slice(input) };
@@ -81,7 +82,7 @@ pub(super) fn write_everywhere(context: &mut MethodContext<'_>) -> Result<()> {
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.lost"), Bytes::new())]))
 }
 
-fn found<T>(result: Result<T>) -> Result<Option<T>> {
+fn none_if_missing<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -88,10 +88,10 @@ fn pixels(
 fn png(context: &mut MethodContext<'_>, reduced: &ReducedImage<'_>) -> Result<DynamicImage> {
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(reduced.decoder_bytes);
-    let mut decoder = PngDecoder::with_limits(Cursor::new(&reduced.file), limits.clone()).map_err(refused)?;
+    let mut decoder = PngDecoder::with_limits(Cursor::new(&reduced.file), limits.clone()).map_err(refusal)?;
     context.charge_memory(decoder.total_bytes().saturating_add(reduced.decoder_bytes))?;
-    decoder.set_limits(limits).map_err(refused)?;
-    DynamicImage::from_decoder(decoder).map_err(refused)
+    decoder.set_limits(limits).map_err(refusal)?;
+    DynamicImage::from_decoder(decoder).map_err(refusal)
 }
 
 /// Uses the JPEG decoder directly, because `image` would make it tolerate broken data.
@@ -120,7 +120,7 @@ fn jpeg(context: &mut MethodContext<'_>, reduced: &ReducedImage<'_>) -> Result<D
     })
 }
 
-fn refused(error: ImageError) -> Error {
+fn refusal(error: ImageError) -> Error {
     match error {
         ImageError::Limits(_) => {
             Error::new(ErrorKind::LimitExceeded, "the image takes too much memory to decode")

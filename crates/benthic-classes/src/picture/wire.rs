@@ -108,13 +108,13 @@ pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
         let (len_bytes, rest) = rest.split_first_chunk::<4>()?;
         Some((u32::from_le_bytes(*version), u32::from_le_bytes(*len_bytes), rest))
     });
-    let (version, len_bytes, rest) = header.ok_or_else(cut)?;
+    let (version, len_bytes, rest) = header.ok_or_else(truncation)?;
     if version != PUT_VERSION {
         return Err(Error::new(ErrorKind::Unsupported, "the input has an unknown version")
             .with("version", version)
             .with("version_known", PUT_VERSION));
     }
-    let (options, image) = rest.split_at_checked(len_bytes as usize).ok_or_else(cut)?;
+    let (options, image) = rest.split_at_checked(len_bytes as usize).ok_or_else(truncation)?;
     Ok((Options::parse(options)?, image))
 }
 
@@ -170,6 +170,6 @@ fn text(input: &[u8]) -> Result<&str> {
     input::text(input, LABEL_NAME_BYTES_MAX + 1 + LABEL_VALUE_BYTES_MAX)
 }
 
-fn cut() -> Error {
+fn truncation() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the input ends before the image")
 }

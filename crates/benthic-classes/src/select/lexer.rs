@@ -34,7 +34,7 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Failure> {
             let end = end.ok_or_else(|| Failure::new("LexerInvalidLiteral", "a comment has no end"))?;
             rest = &comment[end + 2..];
         } else if matches!(first, '\'' | '"' | '`') {
-            let (text, after) = quoted(&rest[1..], first)?;
+            let (text, after) = read_quoted(&rest[1..], first)?;
             tokens.push(match first {
                 '"' => Token::Quoted(text),
                 '`' => Token::Timestamp(text),
@@ -70,7 +70,7 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Failure> {
 }
 
 /// Text up to a quote, in which two quotes stand for one, and what comes after it.
-fn quoted(from: &str, quote: char) -> Result<(String, &str), Failure> {
+fn read_quoted(from: &str, quote: char) -> Result<(String, &str), Failure> {
     let (mut text, mut rest) = (String::new(), from);
     loop {
         let Some(end) = rest.find(quote) else {

@@ -29,14 +29,14 @@ const RESERVED: [&str; 21] = [
 
 type Parsed<T> = Result<T, Failure>;
 
-fn failed<T>(code: &'static str, message: impl Into<String>) -> Parsed<T> {
+fn failure<T>(code: &'static str, message: impl Into<String>) -> Parsed<T> {
     Err(Failure::new(code, message))
 }
 
 /// Parses a query.
 pub(super) fn parse(expression: &str) -> Parsed<Query> {
     if expression.len() > EXPRESSION_BYTES_MAX {
-        return failed("ExpressionTooLong", "the expression is longer than 256 KiB");
+        return failure("ExpressionTooLong", "the expression is longer than 256 KiB");
     }
     let mut parser = Parser {
         tokens: tokens(expression)?,
@@ -66,7 +66,7 @@ type Tree = (Expr, usize);
 
 fn deeper(depth: usize) -> Parsed<usize> {
     if depth >= DEPTH_MAX {
-        return failed("ParseUnsupportedSyntax", "the expression has more than 64 nested operators");
+        return failure("ParseUnsupportedSyntax", "the expression has more than 64 nested operators");
     }
     Ok(depth + 1)
 }
@@ -95,7 +95,7 @@ impl Parser {
         if self.keyword(keyword) {
             return Ok(());
         }
-        failed("ParseExpectedKeyword", format!("expected {keyword}, found {}", self.found()))
+        failure("ParseExpectedKeyword", format!("expected {keyword}, found {}", self.found()))
     }
 
     fn symbol(&mut self, symbol: &str) -> bool {
@@ -108,7 +108,7 @@ impl Parser {
         if self.symbol(symbol) {
             return Ok(());
         }
-        failed(code, format!("expected '{symbol}', found {}", self.found()))
+        failure(code, format!("expected '{symbol}', found {}", self.found()))
     }
 
     /// The next token, for messages.
@@ -139,12 +139,12 @@ impl Parser {
     fn query(&mut self) -> Parsed<Query> {
         self.expect_keyword("SELECT")?;
         if self.is_keyword(self.at, "FROM") {
-            return failed("ParseEmptySelect", "the list after SELECT is empty");
+            return failure("ParseEmptySelect", "the list after SELECT is empty");
         }
         let items = self.items()?;
         if !self.keyword("FROM") {
             let message = format!("expected FROM after the list of SELECT, found {}", self.found());
-            return failed("ParseSelectMissingFrom", message);
+            return failure("ParseSelectMissingFrom", message);
         }
         let (from, alias) = self.from()?;
         let condition = if self.keyword("WHERE") { Some(self.expr(0)?.0) } else { None };
@@ -155,18 +155,18 @@ impl Parser {
                 ["GROUP", "ORDER", "HAVING", "JOIN", "INNER", "LEFT", "UNION", "OFFSET", "WINDOW"];
             if NOT_HERE.iter().any(|other| word.eq_ignore_ascii_case(other)) {
                 let message = format!("{} is not part of S3 Select", word.to_ascii_uppercase());
-                return failed("UnsupportedSqlStructure", message);
+                return failure("UnsupportedSqlStructure", message);
             }
         }
         if self.peek().is_some() {
-            return failed("ParseUnexpectedToken", format!("unexpected {} after the query", self.found()));
+            return failure("ParseUnexpectedToken", format!("unexpected {} after the query", self.found()));
         }
         let items = match items {
             ParsedItems::All(None) => Items::All,
             ParsedItems::All(Some(table)) if is_table(&table, &alias) => Items::All,
             ParsedItems::All(Some(table)) => {
                 let message = format!("'{}' is not the table's alias", super::value::shown(&table.text));
-                return failed("InvalidTableAlias", message);
+                return failure("InvalidTableAlias", message);
             }
             ParsedItems::List(list) => Items::List(list),
         };
@@ -185,7 +185,7 @@ impl Parser {
         let alone = "'*' must be alone in the list after SELECT";
         if self.symbol("*") {
             if matches!(self.peek(), Some(Token::Symbol(","))) {
-                return failed("ParseAsteriskIsNotAloneInSelectList", alone);
+                return failure("ParseAsteriskIsNotAloneInSelectList", alone);
             }
             return Ok(ParsedItems::All(None));
         }
@@ -197,14 +197,14 @@ impl Parser {
         if is_star && let Some(table) = self.name() {
             self.at += 2;
             if matches!(self.peek(), Some(Token::Symbol(","))) {
-                return failed("ParseAsteriskIsNotAloneInSelectList", alone);
+                return failure("ParseAsteriskIsNotAloneInSelectList", alone);
             }
             return Ok(ParsedItems::All(Some(table)));
         }
         let mut list = Vec::new();
         loop {
             if matches!(self.peek(), Some(Token::Symbol("*"))) {
-                return failed("ParseAsteriskIsNotAloneInSelectList", alone);
+                return failure("ParseAsteriskIsNotAloneInSelectList", alone);
             }
             let (expr, _) = self.expr(0)?;
             let given = if self.keyword("AS") {
@@ -237,7 +237,7 @@ impl Parser {
     fn from(&mut self) -> Parsed<(Vec<FromStep>, Option<Name>)> {
         let table = self.name();
         if !table.as_ref().is_some_and(|name| name.text.eq_ignore_ascii_case("S3Object")) {
-            return failed("InvalidDataSource", "the data after FROM must be S3Object");
+            return failure("InvalidDataSource", "the data after FROM must be S3Object");
         }
         let mut steps = Vec::new();
         loop {
@@ -258,12 +258,12 @@ impl Parser {
                 break;
             }
             if steps.len() > DEPTH_MAX {
-                return failed("ParseInvalidPathComponent", "the path after FROM is too long");
+                return failure("ParseInvalidPathComponent", "the path after FROM is too long");
             }
         }
         // The top-level values of an object are an array, which `[*]` goes through.
         if !steps.is_empty() && steps.remove(0) != FromStep::Each {
-            return failed("ParseInvalidPathComponent", "a path after FROM must begin with S3Object[*]");
+            return failure("ParseInvalidPathComponent", "a path after FROM must begin with S3Object[*]");
         }
         let alias = if self.keyword("AS") {
             let message = format!("expected a name after AS, found {}", self.found());
@@ -276,7 +276,7 @@ impl Parser {
             self.name()
         };
         if matches!(self.peek(), Some(Token::Symbol(","))) || self.is_keyword(self.at, "JOIN") {
-            return failed("ParseMalformedJoin", "a query has one source; joins are not part of S3 Select");
+            return failure("ParseMalformedJoin", "a query has one source; joins are not part of S3 Select");
         }
         let implied = || match steps.last() {
             Some(FromStep::Key(name)) => Some(name.clone()),
@@ -303,15 +303,15 @@ impl Parser {
             Some(Token::Text(text)) => key(Name { text: text.clone(), quoted: true }),
             Some(Token::Number(number)) => match number.parse() {
                 Ok(number) => index(number),
-                Err(_) => return failed("ParseInvalidPathComponent", format!("{number} is not an index")),
+                Err(_) => return failure("ParseInvalidPathComponent", format!("{number} is not an index")),
             },
             Some(Token::Symbol("*")) => {
                 let message = "'[*]' can be only in the path after FROM";
-                return failed("ParseInvalidContextForWildcardInSelectList", message);
+                return failure("ParseInvalidContextForWildcardInSelectList", message);
             }
             _ => {
                 let message = format!("expected an index or a text in brackets, found {}", self.found());
-                return failed("ParseInvalidPathComponent", message);
+                return failure("ParseInvalidPathComponent", message);
             }
         };
         self.at += 1;
@@ -320,7 +320,7 @@ impl Parser {
 
     fn limit(&mut self) -> Parsed<u64> {
         if self.symbol("-") {
-            return failed("EvaluatorNegativeLimit", "LIMIT must not be negative");
+            return failure("EvaluatorNegativeLimit", "LIMIT must not be negative");
         }
         let limit = match self.peek() {
             Some(Token::Number(number)) => number.parse().ok(),
@@ -397,7 +397,7 @@ impl Parser {
                     () if self.keyword("MISSING") => Expr::IsMissing(Box::new(operand)),
                     () => {
                         let message = format!("expected NULL or MISSING after IS, found {}", self.found());
-                        return failed("ParseExpectedKeyword", message);
+                        return failure("ParseExpectedKeyword", message);
                     }
                 };
                 (predicate, deeper(levels)?)
@@ -507,11 +507,11 @@ impl Parser {
             Some(Token::Text(text)) => Some(Value::Text(text.clone().into())),
             Some(Token::Timestamp(text)) => match Timestamp::parse(text) {
                 Some(time) => Some(Value::Time(time)),
-                None => return failed("LexerInvalidLiteral", format!("{} is not valid", self.found())),
+                None => return failure("LexerInvalidLiteral", format!("{} is not valid", self.found())),
             },
             Some(Token::Number(text)) => match parse_number(text) {
                 Some(number) => Some(number.value()),
-                None => return failed("LexerInvalidLiteral", format!("{} is too large", self.found())),
+                None => return failure("LexerInvalidLiteral", format!("{} is too large", self.found())),
             },
             Some(Token::Word(word)) => match () {
                 () if word.eq_ignore_ascii_case("TRUE") => Some(Value::Bool(true)),
@@ -527,7 +527,7 @@ impl Parser {
             return Ok((Expr::Literal(literal), 1));
         }
         if self.is_keyword(self.at, "SELECT") {
-            return failed("UnsupportedSqlStructure", "queries within queries are not part of S3 Select");
+            return failure("UnsupportedSqlStructure", "queries within queries are not part of S3 Select");
         }
         if self.keyword("CASE") {
             return self.case(depth);
@@ -552,7 +552,7 @@ impl Parser {
                 Some(Token::Symbol("*")) => "ParseUnsupportedCallWithStar",
                 _ => "ParseExpectedExpression",
             };
-            return failed(code, format!("expected a value, found {}", self.found()));
+            return failure(code, format!("expected a value, found {}", self.found()));
         };
         let mut path = vec![Step::Key(first)];
         loop {
@@ -567,7 +567,7 @@ impl Parser {
                 break;
             }
             if path.len() > 2 * DEPTH_MAX {
-                return failed("ParseInvalidPathComponent", "the path of a column is too long");
+                return failure("ParseInvalidPathComponent", "the path of a column is too long");
             }
         }
         if let Some(index) = self.known_columns.get(&path) {
@@ -588,7 +588,7 @@ impl Parser {
             operand = Some(value);
         }
         if !self.is_keyword(self.at, "WHEN") {
-            return failed("ParseExpectedWhenClause", format!("expected WHEN, found {}", self.found()));
+            return failure("ParseExpectedWhenClause", format!("expected WHEN, found {}", self.found()));
         }
         while self.keyword("WHEN") {
             let condition = self.expr(depth)?;
@@ -613,7 +613,7 @@ impl Parser {
         self.expect_keyword("AS")?;
         let name = match self.peek() {
             Some(Token::Word(word)) => word.to_ascii_uppercase(),
-            _ => return failed("ParseExpectedTypeName", format!("expected a type, found {}", self.found())),
+            _ => return failure("ParseExpectedTypeName", format!("expected a type, found {}", self.found())),
         };
         let to = match name.as_str() {
             "INT" | "INTEGER" | "BIGINT" | "SMALLINT" => Type::Int,
@@ -622,7 +622,7 @@ impl Parser {
             "STRING" | "VARCHAR" | "CHAR" | "TEXT" => Type::Text,
             "BOOL" | "BOOLEAN" => Type::Bool,
             "TIMESTAMP" => Type::Timestamp,
-            _ => return failed("ParseExpectedTypeName", format!("unknown type {}", self.found())),
+            _ => return failure("ParseExpectedTypeName", format!("unknown type {}", self.found())),
         };
         self.at += 1;
         // Precision and scale, or a length.
@@ -648,7 +648,7 @@ impl Parser {
                 let scale = rest.first().copied().unwrap_or(0);
                 if rest.len() > 1 || !(1..=DIGITS_MAX).contains(precision) || scale > *precision {
                     let message = "DECIMAL has a precision from 1 to 38, and a scale up to the precision";
-                    return failed("ParseInvalidTypeParam", message);
+                    return failure("ParseInvalidTypeParam", message);
                 }
                 Type::Decimal(Some((*precision, scale)))
             }
@@ -683,7 +683,7 @@ fn check_aggregates(query: &Query) -> Parsed<()> {
         .as_ref()
         .is_some_and(|condition| condition.any(&|expr| matches!(expr, Expr::Aggregate(_))))
     {
-        return failed("UnsupportedSqlStructure", "a condition cannot contain an aggregate");
+        return failure("UnsupportedSqlStructure", "a condition cannot contain an aggregate");
     }
     let Items::List(items) = &query.items else { return Ok(()) };
     if query.aggregates.is_empty() {
@@ -691,7 +691,7 @@ fn check_aggregates(query: &Query) -> Parsed<()> {
     }
     if items.iter().any(|item| item.expr.any(&|expr| matches!(expr, Expr::Column(_)))) {
         let message = "a list with aggregates cannot contain columns outside of them; there is no GROUP BY";
-        return failed("UnsupportedSqlStructure", message);
+        return failure("UnsupportedSqlStructure", message);
     }
     Ok(())
 }

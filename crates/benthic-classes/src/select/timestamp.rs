@@ -269,7 +269,7 @@ impl Timestamp {
         let (mut text, mut rest) = (String::new(), pattern.chars().peekable());
         while let Some(symbol) = rest.next() {
             if symbol == '\'' {
-                if !quoted(&mut rest, &mut text) {
+                if !read_quoted(&mut rest, &mut text) {
                     let message = "a text in the pattern of TO_STRING has no closing '".to_owned();
                     return invalid("EvaluatorUnterminatedTimestampFormatPatternToken", message);
                 }
@@ -338,7 +338,7 @@ impl Timestamp {
 
 /// Reads a text of a pattern after its opening quote. Two quotes stand for one. Returns whether it
 /// has an end.
-fn quoted(rest: &mut Peekable<Chars<'_>>, text: &mut String) -> bool {
+fn read_quoted(rest: &mut Peekable<Chars<'_>>, text: &mut String) -> bool {
     if rest.next_if_eq(&'\'').is_some() {
         text.push('\'');
         return true;

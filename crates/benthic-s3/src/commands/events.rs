@@ -70,7 +70,7 @@ pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session
     match command {
         EventsCommand::Target(command) => event_targets::run(command, pools, &sal, session).await,
         EventsCommand::Status { bucket, dead } => {
-            for bucket in selected(&sal, pools, bucket.as_deref()).await? {
+            for bucket in selected_buckets(&sal, pools, bucket.as_deref()).await? {
                 status(&sal, &bucket, dead, session).await?;
             }
             Ok(())
@@ -92,7 +92,7 @@ pub async fn run(command: EventsCommand, pools: &GatewayPools, session: &Session
 }
 
 /// The buckets with rules for events, or the named one.
-async fn selected(sal: &PoolSal, pools: &GatewayPools, name: Option<&str>) -> Result<Vec<Bucket>> {
+async fn selected_buckets(sal: &PoolSal, pools: &GatewayPools, name: Option<&str>) -> Result<Vec<Bucket>> {
     if let Some(name) = name {
         return Ok(vec![sal.bucket(name).await?]);
     }

@@ -73,7 +73,7 @@ pub async fn run_due(
 }
 
 /// The buckets with rules, or the named one, which must have rules.
-async fn selected(sal: &PoolSal, pools: &GatewayPools, name: Option<&str>) -> Result<Vec<Bucket>> {
+async fn selected_buckets(sal: &PoolSal, pools: &GatewayPools, name: Option<&str>) -> Result<Vec<Bucket>> {
     let has_rules = |bucket: &Bucket| bucket.attributes.contains_key(lifecycle::ATTRIBUTE);
     let Some(name) = name else {
         let mut all = all_buckets(sal, &pools.identities(sal), None).await?;
@@ -93,7 +93,7 @@ pub async fn run(command: LifecycleCommand, pools: &GatewayPools, session: &Sess
     let sal = pools.open(session, false).await?;
     match command {
         LifecycleCommand::Status { bucket } => {
-            for bucket in selected(&sal, pools, bucket.as_deref()).await? {
+            for bucket in selected_buckets(&sal, pools, bucket.as_deref()).await? {
                 let task = lifecycle::task(&sal, &bucket).await?.unwrap_or_default();
                 session.out.result(status(&bucket, &task), || status_json(&bucket, &task))?;
             }
@@ -101,7 +101,7 @@ pub async fn run(command: LifecycleCommand, pools: &GatewayPools, session: &Sess
         LifecycleCommand::Run { bucket } => {
             let environment = Environment::default();
             let lifecycle = Lifecycle { sal: &sal, environment: &environment, calendar: Calendar::default() };
-            for bucket in selected(&sal, pools, bucket.as_deref()).await? {
+            for bucket in selected_buckets(&sal, pools, bucket.as_deref()).await? {
                 let name = &bucket.name;
                 match lifecycle.run(&bucket).await? {
                     RunResult::Finished(stats) => session.out.result(

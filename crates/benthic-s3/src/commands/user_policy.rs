@@ -104,8 +104,8 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
         UserPolicyCommand::Rm { user, name } => {
             let (account, user_name) = account_and_user(&user)?;
             let rm = |policies: Option<Policies>| {
-                let mut policies = policies.ok_or_else(|| missing(&name))?;
-                policies.remove(&name).ok_or_else(|| missing(&name))?;
+                let mut policies = policies.ok_or_else(|| no_such_policy(&name))?;
+                policies.remove(&name).ok_or_else(|| no_such_policy(&name))?;
                 Ok(Some(policies))
             };
             identities.change_policies(account, user_name, rm).await?;
@@ -126,10 +126,10 @@ pub async fn run(command: UserPolicyCommand, pools: &GatewayPools, session: &Ses
 }
 
 fn policy(user: Identity, name: &str) -> Result<String> {
-    user.policies.and_then(|mut policies| policies.remove(name)).ok_or_else(|| missing(name))
+    user.policies.and_then(|mut policies| policies.remove(name)).ok_or_else(|| no_such_policy(name))
 }
 
-fn missing(name: &str) -> Error {
+fn no_such_policy(name: &str) -> Error {
     let message = "the user has no such policy; `benthic s3 user policy ls` lists them";
     Error::new(ErrorKind::NotFound, message).with("policy", name)
 }

@@ -419,13 +419,13 @@ impl PendingLine {
             None => (FIELD_BYTES_MAX, URI_BYTES_MAX),
             Some(_) => (BATCH_FIELD_BYTES_MAX, BATCH_URI_BYTES_MAX),
         };
-        let header = |name| quoted(visit.headers.get(name), field_bytes_max);
+        let header = |name| quote(visit.headers.get(name), field_bytes_max);
         let now_ms = self.environment.clock.monotonic_ms();
         let took_ms = |end_ms: u64| end_ms.saturating_sub(visit.begun_ms).to_string();
         let address = visit.peer.map(|peer| peer.address.to_canonical().to_string());
         let uri = visit.uri.path_and_query().map_or("/", |uri| uri.as_str());
         let uri = redact(uri);
-        let uri = cut(&uri, uri_bytes_max);
+        let uri = shorten(&uri, uri_bytes_max);
         let auth_type = match (&noted.requester, visit.is_signed_in_query()) {
             (None, _) => None,
             (_, true) => Some("QueryString"),
@@ -448,7 +448,7 @@ impl PendingLine {
         };
         // Those of a deletion among several are as the client has sent them.
         let [error, version] =
-            [error, version].map(|text| text.map(|text| escape_controls(cut(&text, FIELD_BYTES_MAX))));
+            [error, version].map(|text| text.map(|text| escape_controls(shorten(&text, FIELD_BYTES_MAX))));
         let is_whole = deleted.is_none();
         let sent = (self.sent_bytes > 0 && is_whole).then(|| self.sent_bytes.to_string());
         let mut line = String::with_capacity(512);
@@ -465,7 +465,7 @@ impl PendingLine {
         field(noted.requester.as_deref());
         field(Some(&visit.id));
         field(Some(operation));
-        field(key.as_deref().map(|key| cut(key, URI_BYTES_MAX)));
+        field(key.as_deref().map(|key| shorten(key, URI_BYTES_MAX)));
         field(Some(&format!("\"{} {} {:?}\"", visit.method, escape_controls(uri), visit.version)));
         field(Some(&status.to_string()));
         field(error.as_deref());
@@ -481,7 +481,7 @@ impl PendingLine {
         field(noted.requester.as_ref().map(|_| "SigV4"));
         field(visit.peer.and_then(|peer| peer.tls).map(|tls| tls.cipher_suite));
         field(auth_type);
-        field(Some(&escape_controls(cut(visit.host(), FIELD_BYTES_MAX.min(uri_bytes_max)))));
+        field(Some(&escape_controls(shorten(visit.host(), FIELD_BYTES_MAX.min(uri_bytes_max)))));
         field(visit.peer.and_then(|peer| peer.tls).map(|tls| tls.version));
         // The access point.
         field(None);
@@ -505,14 +505,14 @@ fn redact(uri: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{path}?{}", parameters.join("&")))
 }
 
-fn cut(text: &str, bytes_max: usize) -> &str {
+fn shorten(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
 
 /// A key that is not from the URI, escaped as there. That of a deletion that failed may have any
 /// length.
 fn escape_key(key: &str) -> String {
-    encode(cut(key, KEY_BYTES_MAX), true)
+    encode(shorten(key, KEY_BYTES_MAX), true)
 }
 
 /// Escapes what would end a field.
@@ -521,11 +521,11 @@ fn escape_controls(text: &str) -> String {
 }
 
 /// A header in quotes; a dash in quotes if there is none.
-fn quoted(value: Option<&HeaderValue>, bytes_max: usize) -> String {
+fn quote(value: Option<&HeaderValue>, bytes_max: usize) -> String {
     let Some(value) = value else { return "\"-\"".to_owned() };
     let text = String::from_utf8_lossy(value.as_bytes());
     let is_plain = |byte: u8| (byte.is_ascii_graphic() || byte == b' ') && byte != b'"';
-    format!("\"{}\"", escape_unless(cut(&text, bytes_max), is_plain))
+    format!("\"{}\"", escape_unless(shorten(&text, bytes_max), is_plain))
 }
 
 fn escape_unless(text: &str, is_plain: impl Fn(u8) -> bool) -> String {

@@ -1,8 +1,8 @@
 //! Tests of the parts of a line.
 
 use super::{
-    AccessLogs, Answered, Deleted, KEY_BYTES_MAX, LoggedBuckets, Noted, PendingLine, Visit, code_of, cut,
-    escape_controls, escape_key, quoted, redact, time,
+    AccessLogs, Answered, Deleted, KEY_BYTES_MAX, LoggedBuckets, Noted, PendingLine, Visit, code_of,
+    escape_controls, escape_key, quote, redact, shorten, time,
 };
 use benthic_core::Environment;
 use hyper::Request;
@@ -74,10 +74,10 @@ fn no_text_of_a_client_ends_a_field_or_a_line() {
     assert_eq!(escape_key("a b/\u{e9}\n\"c"), "a%20b/%C3%A9%0A%22c");
     assert_eq!(escape_controls("/k?x=\"1\" 2"), "/k?x=%221%22%202");
     let header = HeaderValue::from_bytes(b"curl \"8\"\t\xff").unwrap();
-    assert_eq!(quoted(Some(&header), 100), "\"curl %228%22%09%EF%BF%BD\"");
-    assert_eq!(quoted(Some(&header), 4), "\"curl\"");
-    assert_eq!(quoted(None, 4), "\"-\"");
-    assert_eq!(cut("a\u{e9}", 2), "a");
+    assert_eq!(quote(Some(&header), 100), "\"curl %228%22%09%EF%BF%BD\"");
+    assert_eq!(quote(Some(&header), 4), "\"curl\"");
+    assert_eq!(quote(None, 4), "\"-\"");
+    assert_eq!(shorten("a\u{e9}", 2), "a");
 }
 
 #[test]

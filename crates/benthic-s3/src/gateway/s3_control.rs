@@ -76,7 +76,7 @@ impl S3Route for Control {
                 status = StatusCode::OK;
                 text = format!("<ListTagsForResourceResult xmlns=\"{NAMESPACE}\"><Tags>");
                 for (key, value) in tags::get(&access.bucket.attributes)? {
-                    let (key, value) = (escaped(&key), escaped(&value));
+                    let (key, value) = (escape(&key), escape(&value));
                     text += &format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
                 }
                 text += "</Tags></ListTagsForResourceResult>";
@@ -144,7 +144,7 @@ fn tags_in(body: &[u8]) -> S3Result<tags::Pairs> {
     tags::pairs(&list)
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 

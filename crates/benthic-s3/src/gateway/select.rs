@@ -77,7 +77,7 @@ impl Gateway {
         let data_key = encryption.as_ref().map(Encryption::data_key);
         let data = ObjectData { sal: self.sal.as_ref(), bucket: &access.bucket, object: &object, data_key };
         let (stream, ran_at) = match self.select_in_store(&query, &data).await? {
-            Some(answer) => (answered(&answer, with_progress)?, RanAt::Store),
+            Some(answer) => (event_stream(&answer, with_progress)?, RanAt::Store),
             None => {
                 let account = access.sender.caller.account().unwrap_or_default();
                 (self.select_here(select, account, &data, with_progress).await?, RanAt::Gateway)
@@ -258,7 +258,7 @@ fn events_of(events: Receiver<Event>) -> EventStream {
 }
 
 /// The messages for an answer of the class.
-fn answered(answer: &Bytes, with_progress: bool) -> S3Result<EventStream> {
+fn event_stream(answer: &Bytes, with_progress: bool) -> S3Result<EventStream> {
     let damaged =
         || error::object(Error::new(ErrorKind::Internal, "an answer of the class select is damaged"));
     let (head, start) = decode_answer(answer).ok_or_else(damaged)?;
@@ -428,14 +428,14 @@ fn s3_code(code: &str, message: String) -> S3Error {
     error
 }
 
-fn refused<T>(code: &str, message: &str) -> S3Result<T> {
+fn refuse<T>(code: &str, message: &str) -> S3Result<T> {
     Err(s3_code(code, message.to_owned()))
 }
 
 /// The request in the form of the class.
 fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
     if request.expression_type.as_str() != ExpressionType::SQL {
-        return refused("InvalidExpressionType", "the only ExpressionType is SQL");
+        return refuse("InvalidExpressionType", "the only ExpressionType is SQL");
     }
     let (input, compression) = input_of(&request.input_serialization)?;
     let range = match &request.scan_range {
@@ -444,7 +444,7 @@ fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
             let place = |place: Option<i64>| place.map(u64::try_from).transpose();
             match (place(range.start), place(range.end)) {
                 (Ok(start), Ok(end)) => Some(ScanRange { start, end }),
-                _ => return refused("InvalidScanRange", "a scan range cannot be negative"),
+                _ => return refuse("InvalidScanRange", "a scan range cannot be negative"),
             }
         }
     };
@@ -463,7 +463,7 @@ fn input_of(form: &InputSerialization) -> S3Result<(Input, Compression)> {
         Some(CompressionType::GZIP) => Compression::Gzip,
         Some(CompressionType::BZIP2) => Compression::Bzip2,
         Some(_) => {
-            return refused("InvalidCompressionFormat", "the CompressionType must be NONE, GZIP or BZIP2");
+            return refuse("InvalidCompressionFormat", "the CompressionType must be NONE, GZIP or BZIP2");
         }
     };
     let input = match (&form.csv, &form.json, &form.parquet) {
@@ -471,11 +471,11 @@ fn input_of(form: &InputSerialization) -> S3Result<(Input, Compression)> {
         (None, Some(json), None) => match json.type_.as_ref().map(JSONType::as_str) {
             Some(JSONType::LINES) => Input::JsonLines,
             Some(JSONType::DOCUMENT) => Input::JsonDocument,
-            _ => return refused("InvalidJsonType", "the Type of JSON must be DOCUMENT or LINES"),
+            _ => return refuse("InvalidJsonType", "the Type of JSON must be DOCUMENT or LINES"),
         },
         (None, None, Some(_)) => Input::Parquet,
         _ => {
-            return refused("InvalidDataSource", "InputSerialization must name one of CSV, JSON and Parquet");
+            return refuse("InvalidDataSource", "InputSerialization must name one of CSV, JSON and Parquet");
         }
     };
     Ok((input, compression))
@@ -494,7 +494,7 @@ fn csv_input(form: &CSVInput) -> S3Result<CsvInput> {
             None | Some(FileHeaderInfo::NONE) => Header::None,
             Some(FileHeaderInfo::USE) => Header::Use,
             Some(FileHeaderInfo::IGNORE) => Header::Ignore,
-            Some(_) => return refused("InvalidFileHeaderInfo", "FileHeaderInfo must be NONE, USE or IGNORE"),
+            Some(_) => return refuse("InvalidFileHeaderInfo", "FileHeaderInfo must be NONE, USE or IGNORE"),
         },
         quoted_record_delimiter: form.allow_quoted_record_delimiter == Some(true),
         ..CsvInput::default()
@@ -512,7 +512,7 @@ fn csv_output(form: &CSVOutput) -> S3Result<CsvOutput> {
         always_quotes: match form.quote_fields.as_ref().map(QuoteFields::as_str) {
             None | Some(QuoteFields::ASNEEDED) => false,
             Some(QuoteFields::ALWAYS) => true,
-            Some(_) => return refused("InvalidQuoteFields", "QuoteFields must be ALWAYS or ASNEEDED"),
+            Some(_) => return refuse("InvalidQuoteFields", "QuoteFields must be ALWAYS or ASNEEDED"),
         },
         ..CsvOutput::default()
     };
@@ -531,7 +531,7 @@ fn output_of(form: &OutputSerialization) -> S3Result<Output> {
             set(&mut delimiter, json.record_delimiter.as_ref());
             Ok(Output::Json(delimiter))
         }
-        _ => refused("InvalidRequestParameter", "OutputSerialization must name one of CSV and JSON"),
+        _ => refuse("InvalidRequestParameter", "OutputSerialization must name one of CSV and JSON"),
     }
 }
 

@@ -125,7 +125,7 @@ impl Websites {
         };
         let path = request.uri().path();
         let path = path.strip_prefix('/').unwrap_or(path);
-        let Some(key) = decoded(path) else {
+        let Some(key) = decode_path(path) else {
             return Ok(page(StatusCode::BAD_REQUEST, "InvalidURI", "the path is not valid"));
         };
         let peer = request.extensions().get::<Peer>().copied();
@@ -217,7 +217,7 @@ impl Visit<'_> {
 }
 
 /// A percent-encoded path as a key.
-fn decoded(path: &str) -> Option<String> {
+fn decode_path(path: &str) -> Option<String> {
     if path.is_empty() {
         return Some(String::new());
     }

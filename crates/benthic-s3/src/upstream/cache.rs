@@ -69,7 +69,7 @@ pub(super) struct Reservation {
     bytes: u64,
 }
 
-fn failed(message: &str, path: &Path, error: std::io::Error) -> Error {
+fn file_error(message: &str, path: &Path, error: std::io::Error) -> Error {
     Error::io(Action::Write, message, error).with("path", path.display())
 }
 
@@ -116,16 +116,16 @@ impl Cache {
         }
         let blocks = directory.join("blocks");
         fs::create_dir_all(&blocks)
-            .map_err(|error| failed("cannot create the directory of the cache", &blocks, error))?;
+            .map_err(|error| file_error("cannot create the directory of the cache", &blocks, error))?;
         let path = directory.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
-        let lock = lock.map_err(|error| failed("cannot open the lock of the cache", &path, error))?;
+        let lock = lock.map_err(|error| file_error("cannot open the lock of the cache", &path, error))?;
         if lock.try_lock().is_err() {
             return Err(Error::new(ErrorKind::Busy, "another process uses the cache; pass another --cache")
                 .with("path", directory.display()));
         }
         let cache = Cache { directory: blocks, bytes_max, environment, state: Mutex::default(), _lock: lock };
-        cache.scan().map_err(|error| failed("cannot read the cache", directory, error))?;
+        cache.scan().map_err(|error| file_error("cannot read the cache", directory, error))?;
         Ok(Arc::new(cache))
     }
 

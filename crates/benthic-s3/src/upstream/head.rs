@@ -166,14 +166,14 @@ fn checksum(answer: &Answer) -> Option<(String, String)> {
 /// would have to interpret.
 pub(super) fn with_attributes(mut call: Call, attributes: &Attributes, sends_checksum: bool) -> Result<Call> {
     for (name, value) in attributes {
-        let text = String::from_utf8(value.to_vec()).map_err(|_| refused(name))?;
+        let text = String::from_utf8(value.to_vec()).map_err(|_| refusal(name))?;
         if let Some((_, header)) = HEADERS.iter().find(|(attribute, _)| attribute == name) {
             call = call.header(header, text);
         } else if let Some(name) = name.strip_prefix(names::METADATA) {
-            let text = s3s_rfc2047::encode(&text).map_err(|_| refused(name))?;
+            let text = s3s_rfc2047::encode(&text).map_err(|_| refusal(name))?;
             call = call.header(&format!("{METADATA}{}", name.to_ascii_lowercase()), text);
         } else if name == names::TAGS {
-            let pairs = tags::get(attributes).map_err(|_| refused(name))?;
+            let pairs = tags::get(attributes).map_err(|_| refusal(name))?;
             let pairs: Vec<String> = pairs
                 .iter()
                 .map(|(key, value)| {
@@ -188,13 +188,13 @@ pub(super) fn with_attributes(mut call: Call, attributes: &Attributes, sends_che
                 call = call.header(stored.algorithm.header(), stored.value);
             }
         } else if name != names::PART_CHECKSUMS {
-            return Err(refused(name));
+            return Err(refusal(name));
         }
     }
     Ok(call)
 }
 
-fn refused(attribute: &str) -> Error {
+fn refusal(attribute: &str) -> Error {
     objects_error(ErrorKind::Unsupported, "a gateway to an upstream cannot store this setting of an object")
         .with("setting", attribute)
 }

@@ -58,13 +58,13 @@ struct Located {
     version: u64,
 }
 
-fn refused(bucket: &Bucket) -> Error {
+fn refusal(bucket: &Bucket) -> Error {
     Error::new(ErrorKind::PermissionDenied, "the bucket is a read-only view of a pool")
         .with("bucket", &bucket.name)
 }
 
 fn require_no_view(bucket: &Bucket) -> Result<()> {
-    if is_view(bucket) { Err(refused(bucket)) } else { Ok(()) }
+    if is_view(bucket) { Err(refusal(bucket)) } else { Ok(()) }
 }
 
 fn not_found(key: &str) -> Error {
@@ -128,7 +128,7 @@ impl ViewSal {
             match pool.stat(&object).await {
                 Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
                 Err(error) => Err(error),
-                Ok((stat, version)) => Ok(Some(Entry::Version(listed(text, version, &stat)))),
+                Ok((stat, version)) => Ok(Some(Entry::Version(listed_version(text, version, &stat)))),
             }
         });
         let entries: Vec<Result<Option<Entry>>> =
@@ -137,7 +137,7 @@ impl ViewSal {
     }
 }
 
-fn listed(key: String, version: u64, stat: &Stat) -> ListedVersion {
+fn listed_version(key: String, version: u64, stat: &Stat) -> ListedVersion {
     ListedVersion {
         key,
         current: true,

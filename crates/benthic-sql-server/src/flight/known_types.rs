@@ -14,10 +14,10 @@ pub fn schema(schema: &Schema) -> SchemaRef {
 }
 
 fn field(field: &FieldRef) -> FieldRef {
-    Arc::new(Field::clone(field).with_data_type(known(field.data_type())))
+    Arc::new(Field::clone(field).with_data_type(known_type(field.data_type())))
 }
 
-fn known(data_type: &DataType) -> DataType {
+fn known_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View => DataType::Utf8,
         DataType::BinaryView => DataType::Binary,
@@ -26,7 +26,9 @@ fn known(data_type: &DataType) -> DataType {
         DataType::FixedSizeList(item, len) => DataType::FixedSizeList(field(item), *len),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
         DataType::Map(entries, sorted) => DataType::Map(field(entries), *sorted),
-        DataType::Dictionary(keys, values) => DataType::Dictionary(keys.clone(), Box::new(known(values))),
+        DataType::Dictionary(keys, values) => {
+            DataType::Dictionary(keys.clone(), Box::new(known_type(values)))
+        }
         other => other.clone(),
     }
 }

@@ -70,7 +70,7 @@ impl Columns {
             };
             let array = match *column.data_type() == wanted {
                 true => column.clone(),
-                false => cast_with_options(column, &wanted, &options).map_err(failed)?,
+                false => cast_with_options(column, &wanted, &options).map_err(failure)?,
             };
             Ok((array, format_of(formats, number)))
         };
@@ -97,7 +97,7 @@ impl Columns {
     }
 }
 
-fn failed(error: ArrowError) -> Error {
+fn failure(error: ArrowError) -> Error {
     from_datafusion(&error.into())
 }
 
@@ -167,8 +167,8 @@ fn put_plain(body: &mut BytesMut, array: &dyn Array, row: usize) -> Result<()> {
         }
         _ => {
             let options = FormatOptions::new().with_display_error(false);
-            let text = ArrayFormatter::try_new(array, &options).map_err(failed)?;
-            let text = text.value(row).try_to_string().map_err(failed)?;
+            let text = ArrayFormatter::try_new(array, &options).map_err(failure)?;
+            let text = text.value(row).try_to_string().map_err(failure)?;
             body.write_str(&text)
         }
     };

@@ -283,7 +283,7 @@ impl Session {
             Control::Show(name) => {
                 let value = self.settings.get(&name)?.to_owned();
                 let column = Arc::new(StringArray::from(vec![value]));
-                let row = RecordBatch::try_new(shown(&name), vec![column]);
+                let row = RecordBatch::try_new(schema_of_show(&name), vec![column]);
                 let row = row.map_err(|error| {
                     Error::new(ErrorKind::Internal, "cannot show a setting").with_source(error)
                 })?;
@@ -338,12 +338,12 @@ fn columns(state: &PortalState) -> Option<SchemaRef> {
     match state {
         PortalState::Ready { planned, .. } => Some(Arc::clone(&planned.schema)),
         PortalState::Running(running) => Some(running.schema()),
-        PortalState::Control(Control::Show(name)) => Some(shown(name)),
+        PortalState::Control(Control::Show(name)) => Some(schema_of_show(name)),
         PortalState::Control(_) | PortalState::Done => None,
     }
 }
 
-fn shown(name: &str) -> SchemaRef {
+fn schema_of_show(name: &str) -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]))
 }
 

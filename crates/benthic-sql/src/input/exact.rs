@@ -53,7 +53,7 @@ pub(super) fn values(read: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, (us
         children.push(values(&make_array(child.clone()), part.data_type())?.to_data());
     }
     let whole = data.into_builder().data_type(wanted.clone()).child_data(children).build();
-    whole.map(make_array).map_err(|error| (0, failed(error)))
+    whole.map(make_array).map_err(|error| (0, failure(error)))
 }
 
 fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize, Error)> {
@@ -84,11 +84,11 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
             let error = unfit("the value does not fit its column's type", strings.value(row));
             Err((row, error.with("type", show_type(data_type))))
         }
-        None => Err((0, failed(error))),
+        None => Err((0, failure(error))),
     }
 }
 
-fn failed(error: arrow::error::ArrowError) -> Error {
+fn failure(error: arrow::error::ArrowError) -> Error {
     Error::new(ErrorKind::InvalidArgument, "the values do not fit their column's type").with_source(error)
 }
 

@@ -34,19 +34,19 @@ impl Section<'_> {
 
     /// Numbers whose first bit is the sign.
     pub fn i8(&self, octet: usize) -> Result<i32> {
-        self.u8(octet).map(|number| signed(number.into(), 8))
+        self.u8(octet).map(|number| sign_and_magnitude(number.into(), 8))
     }
 
     pub fn i24(&self, octet: usize) -> Result<i32> {
-        self.u24(octet).map(|number| signed(number, 24))
+        self.u24(octet).map(|number| sign_and_magnitude(number, 24))
     }
 
     pub fn i32(&self, octet: usize) -> Result<i32> {
-        self.u32(octet).map(|number| signed(number, 32))
+        self.u32(octet).map(|number| sign_and_magnitude(number, 32))
     }
 }
 
-fn signed(number: u32, bits: u32) -> i32 {
+fn sign_and_magnitude(number: u32, bits: u32) -> i32 {
     let sign = 1 << (bits - 1);
     let magnitude = (number & (sign - 1)).cast_signed();
     if number & sign == 0 { magnitude } else { -magnitude }

@@ -184,7 +184,7 @@ fn octet(section: &[u8], octet: usize) -> Result<u8> {
 }
 
 /// A number whose first bit is its sign.
-fn signed(section: &[u8], octet: usize) -> Result<i16> {
+fn signed_octets(section: &[u8], octet: usize) -> Result<i16> {
     let number = u16::from_be_bytes(octets(section, octet)?);
     let magnitude = (number & 0x7fff).cast_signed();
     Ok(if number & 0x8000 == 0 { magnitude } else { -magnitude })
@@ -224,7 +224,7 @@ fn edition_2(mut rest: &[u8], points: usize) -> Result<Field<'_>> {
         return Ok(Field { packing, data, bitmap });
     }
     let reference = f32::from_be_bytes(octets(section, 12)?).into();
-    let scale = Scale::new(reference, signed(section, 16)?, signed(section, 18)?);
+    let scale = Scale::new(reference, signed_octets(section, 16)?, signed_octets(section, 18)?);
     let bits = octet(section, 20)?.into();
     let packing = match template {
         0 | 42 if bits == 0 => Packing::Constant(reference),
@@ -254,7 +254,7 @@ fn edition_1(message: &[u8]) -> Result<Field<'_>> {
     }
     let product = &message[INDICATOR_BYTES..];
     let flags = octet(product, 8)?;
-    let decimal_exponent = signed(product, 27)?;
+    let decimal_exponent = signed_octets(product, 27)?;
     let mut rest = product.get(len_of(product)?..).ok_or_else(damaged)?;
     if flags & HAS_GRID != 0 {
         rest = rest.get(len_of(rest)?..).ok_or_else(damaged)?;
@@ -274,7 +274,7 @@ fn edition_1(message: &[u8]) -> Result<Field<'_>> {
     }
     let reference = ibm_float(number(rest, 7)?);
     let bits = octet(rest, 11)?.into();
-    let scale = Scale::new(reference, signed(rest, 5)?, decimal_exponent);
+    let scale = Scale::new(reference, signed_octets(rest, 5)?, decimal_exponent);
     let packing = if bits == 0 { Packing::Constant(reference) } else { Packing::Simple { scale, bits } };
     // The length of the section is not needed: that of a large message is another number.
     Ok(Field { packing, data: &rest[11..], bitmap })

@@ -1,7 +1,7 @@
 //! JPEG (T.81): a sequence of segments, each a marker and mostly a length. The coded pixels follow
 //! the start of each scan.
 
-use super::{ReducedImage, UnparsedBytes, broken, check_size, cut, too_many};
+use super::{ReducedImage, UnparsedBytes, broken, check_size, too_many, truncation};
 use benthic_core::Result;
 
 pub(super) const MAGIC: &[u8] = &[0xff, SOI, 0xff];
@@ -200,9 +200,9 @@ fn scan_components(content: &[u8], frame: &Frame) -> Result<usize> {
 fn coded_pixels<'a>(rest: &mut UnparsedBytes<'a>) -> Result<&'a [u8]> {
     let mut at = 0;
     loop {
-        at += rest.0[at..].iter().position(|byte| *byte == 0xff).ok_or_else(cut)?;
+        at += rest.0[at..].iter().position(|byte| *byte == 0xff).ok_or_else(truncation)?;
         let fill = rest.0[at..].iter().take_while(|byte| **byte == 0xff).count();
-        match rest.0.get(at + fill).ok_or_else(cut)? {
+        match rest.0.get(at + fill).ok_or_else(truncation)? {
             0 if fill == 1 => {}
             0 => return Err(broken("a marker is in a wrong place")),
             RST_FIRST..=RST_LAST => {}

@@ -91,13 +91,13 @@ struct UnparsedBytes<'a>(&'a [u8]);
 
 impl<'a> UnparsedBytes<'a> {
     fn take(&mut self, len_bytes: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len_bytes).ok_or_else(cut)?;
+        let (taken, rest) = self.0.split_at_checked(len_bytes).ok_or_else(truncation)?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or_else(cut)?;
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(truncation)?;
         self.0 = rest;
         Ok(*taken)
     }
@@ -122,7 +122,7 @@ fn too_many(what: &str, max: usize) -> Error {
         .with("max", max)
 }
 
-fn cut() -> Error {
+fn truncation() -> Error {
     Error::new(ErrorKind::InvalidArgument, "the image is cut off")
 }
 

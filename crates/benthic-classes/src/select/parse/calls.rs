@@ -4,7 +4,7 @@ use super::super::lexer::Token;
 use super::super::query::{Aggregate, AggregateKind, Expr, Function, Side, Type};
 use super::super::timestamp::DatePart;
 use super::super::value::shown;
-use super::{Failure, Parsed, Parser, Tree, deeper, failed};
+use super::{Failure, Parsed, Parser, Tree, deeper, failure};
 
 impl Parser {
     /// A function's arguments, after its opening parenthesis.
@@ -45,7 +45,7 @@ impl Parser {
                 let part = self.date_part("YEAR, MONTH, DAY, HOUR, MINUTE or SECOND")?;
                 self.expect_symbol(",", "ParseExpectedArgumentDelimiter")?;
                 if part.is_of_offset() {
-                    return failed(
+                    return failure(
                         "ParseExpectedDatePart",
                         format!("{name} does not count parts of an offset"),
                     );
@@ -61,7 +61,7 @@ impl Parser {
             "NULLIF" => (Function::NullIf, 2..=2),
             _ => {
                 let message = format!("there is no function {}", shown(name));
-                return failed("UnsupportedFunction", message);
+                return failure("UnsupportedFunction", message);
             }
         };
         if !matches!(self.peek(), Some(Token::Symbol(")"))) {
@@ -77,7 +77,7 @@ impl Parser {
         self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
         if !counts.contains(&arguments.len()) {
             let message = format!("{name} cannot have {} arguments", arguments.len());
-            return failed("EvaluatorInvalidArguments", message);
+            return failure("EvaluatorInvalidArguments", message);
         }
         Ok((Expr::Call(function, arguments), deeper(levels)?))
     }
@@ -96,11 +96,11 @@ impl Parser {
 
     fn aggregate(&mut self, depth: usize, kind: AggregateKind) -> Parsed<Tree> {
         if self.in_aggregate {
-            return failed("UnsupportedSqlStructure", "an aggregate cannot contain another one");
+            return failure("UnsupportedSqlStructure", "an aggregate cannot contain another one");
         }
         let argument = if self.symbol("*") {
             if kind != AggregateKind::Count {
-                return failed("ParseUnsupportedCallWithStar", "only COUNT takes '*'");
+                return failure("ParseUnsupportedCallWithStar", "only COUNT takes '*'");
             }
             None
         } else {
@@ -110,11 +110,11 @@ impl Parser {
             Some(argument)
         };
         if matches!(self.peek(), Some(Token::Symbol(","))) {
-            return failed("ParseNonUnaryAgregateFunctionCall", "an aggregate has one argument");
+            return failure("ParseNonUnaryAgregateFunctionCall", "an aggregate has one argument");
         }
         self.expect_symbol(")", "ParseExpectedRightParenBuiltinFunctionCall")?;
         if self.aggregates.len() >= 1_024 {
-            return failed("ParseUnsupportedSyntax", "the query has more than 1,024 aggregates");
+            return failure("ParseUnsupportedSyntax", "the query has more than 1,024 aggregates");
         }
         self.aggregates.push(Aggregate { kind, argument });
         Ok((Expr::Aggregate(self.aggregates.len() - 1), 1))
@@ -135,7 +135,7 @@ impl Parser {
             levels = levels.max(text.1);
             arguments.push(text.0);
         } else if side.is_some() {
-            return failed("ParseExpectedKeyword", format!("expected FROM in TRIM, found {}", self.found()));
+            return failure("ParseExpectedKeyword", format!("expected FROM in TRIM, found {}", self.found()));
         }
         if let Some((characters, first_levels)) = first {
             levels = levels.max(first_levels);

@@ -280,7 +280,7 @@ impl Runner {
                 let actual = format!(
                     "{}: {}",
                     error.kind().row().name,
-                    cut(&units::no_control(&text), ERROR_CHARS_MAX)
+                    shorten(&units::no_control(&text), ERROR_CHARS_MAX)
                 );
                 let is_kind = expect.error.is_none_or(|kind| kind == error.kind());
                 let has_text = expect.error_contains.as_ref().is_none_or(|part| text.contains(part));
@@ -311,7 +311,8 @@ impl Runner {
         };
         if let Some(expected) = &case.expect.object {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let size_bytes = found(self.pool.stat(&self.object).await)?.map(|(stat, _)| stat.size_bytes);
+            let size_bytes =
+                none_if_missing(self.pool.stat(&self.object).await)?.map(|(stat, _)| stat.size_bytes);
             let is_large = size_bytes.is_some_and(|size_bytes| size_bytes > CONTENT_BYTES_MAX);
             let actual = match size_bytes {
                 Some(size_bytes) if is_large => Some(Bytes::from(format!("an object of {size_bytes} bytes"))),
@@ -322,12 +323,13 @@ impl Runner {
         }
         for (name, expected) in &case.expect.xattrs {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let actual = found(self.pool.get_xattr(&self.object, name).await)?;
+            let actual = none_if_missing(self.pool.get_xattr(&self.object, name).await)?;
             compare(format!("attribute {}", units::one_line(name)), expected, actual);
         }
         for (key, expected) in &case.expect.omap {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let entries = found(self.pool.read(&self.object, ReadOp::new().omap_get([key.clone()])).await)?;
+            let entries =
+                none_if_missing(self.pool.read(&self.object, ReadOp::new().omap_get([key.clone()])).await)?;
             let actual = entries.and_then(|reply| match reply.outputs.into_iter().next() {
                 Some(ReadOutput::Omap(page)) => page.entries.into_iter().next().map(|(_, value)| value),
                 _ => None,
@@ -338,7 +340,7 @@ impl Runner {
     }
 }
 
-fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
+fn none_if_missing<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         other => other.map(Some),
@@ -359,14 +361,14 @@ fn shown(bytes: &[u8]) -> String {
         Ok(_) => String::from_utf8_lossy(start).escape_debug().to_string(),
         Err(_) => start.escape_ascii().to_string(),
     };
-    let shown = cut(&text, SHOWN_CHARS_MAX);
+    let shown = shorten(&text, SHOWN_CHARS_MAX);
     if shown == text && start == bytes {
         return format!("\"{text}\"");
     }
     format!("\"{shown}\" of {}", units::count(bytes.len() as u64, "byte"))
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+fn shorten(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((at, _)) => format!("{}...", &text[..at]),
         None => text.to_owned(),

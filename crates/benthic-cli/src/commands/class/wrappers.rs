@@ -62,7 +62,7 @@ pub fn rewrite(wasm: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
         let content = match id {
             TYPES => extended(wasm, range, &[&[0x60, 1, 0x7f, 0]])?,
             FUNCTIONS => {
-                let (count, list) = counted(wasm, range)?;
+                let (count, list) = read_count(wasm, range)?;
                 let mut content = Vec::new();
                 put(&mut content, count * 2);
                 content.extend_from_slice(list);
@@ -137,7 +137,7 @@ fn export(name: &str, kind: u8, index: u32) -> Vec<u8> {
 
 /// A section with more entries. An empty range is a section that is missing.
 fn extended(wasm: &[u8], range: Range<usize>, added: &[&[u8]]) -> Result<Vec<u8>, BinaryReaderError> {
-    let (count, list) = if range.is_empty() { (0, &[][..]) } else { counted(wasm, range)? };
+    let (count, list) = if range.is_empty() { (0, &[][..]) } else { read_count(wasm, range)? };
     let mut content = Vec::new();
     put(&mut content, count + added.len());
     content.extend_from_slice(list);
@@ -146,7 +146,7 @@ fn extended(wasm: &[u8], range: Range<usize>, added: &[&[u8]]) -> Result<Vec<u8>
 }
 
 /// The count of a section's entries, and the entries.
-fn counted(wasm: &[u8], range: Range<usize>) -> Result<(usize, &[u8]), BinaryReaderError> {
+fn read_count(wasm: &[u8], range: Range<usize>) -> Result<(usize, &[u8]), BinaryReaderError> {
     let mut reader = BinaryReader::new(&wasm[range.clone()], range.start);
     let count = reader.read_var_u32()? as usize;
     Ok((count, &wasm[reader.original_position()..range.end]))

@@ -106,7 +106,7 @@ impl Job<'_> {
 
     async fn run_once(&self, memory: &Semaphore) -> Result<Copied> {
         let Job { from, to, moves, options, .. } = *self;
-        let source = Snapshot::read(from).await?.ok_or_else(|| missing(from))?;
+        let source = Snapshot::read(from).await?.ok_or_else(|| missing_source(from))?;
         let target = Snapshot::read(to).await?;
         let is_same_name = (from.pool.name(), from.object) == (to.pool.name(), to.object);
         // A store may be mounted twice. A move must not mistake an object for its own copy.
@@ -167,7 +167,7 @@ async fn remove_source(from: Location<'_>, version: u64) -> Result<()> {
     }
 }
 
-fn missing(at: Location<'_>) -> Error {
+fn missing_source(at: Location<'_>) -> Error {
     let address = ObjectAddress { pool: at.pool.name().to_owned(), object: at.object.clone() };
     Error::new(ErrorKind::NotFound, "no such object").with("object", address)
 }

@@ -240,7 +240,7 @@ impl Link {
             match self.stream.read_buf(&mut self.received).await {
                 Ok(0) => return Err(CLOSED.to_owned()),
                 Ok(_) => {}
-                Err(error) => return Err(lost(&error)),
+                Err(error) => return Err(lost_connection(&error)),
             }
         }
     }
@@ -251,13 +251,13 @@ impl Link {
             self.stream.flush().await
         };
         match tokio::time::timeout(WRITE_TIMEOUT, write).await {
-            Ok(written) => written.map_err(|error| lost(&error)),
+            Ok(written) => written.map_err(|error| lost_connection(&error)),
             Err(_) => Err("the broker reads nothing".to_owned()),
         }
     }
 }
 
-fn lost(error: &std::io::Error) -> String {
+fn lost_connection(error: &std::io::Error) -> String {
     format!("lost the connection: {error}")
 }
 

@@ -104,7 +104,7 @@ impl BlockSums {
     }
 }
 
-fn failed(message: &str, path: &Path, error: std::io::Error) -> Error {
+fn file_error(message: &str, path: &Path, error: std::io::Error) -> Error {
     Error::io(Action::Write, message, error).with_op(UPSTREAM).with("path", path.display())
 }
 
@@ -126,7 +126,7 @@ fn damaged(path: &Path) -> Error {
 /// Creates a file for a change that is not complete. It is removed if it is dropped.
 pub(in crate::upstream) fn create(directory: &Path) -> Result<NamedTempFile> {
     let created = tempfile::Builder::new().prefix(NEW).tempfile_in(directory);
-    created.map_err(|error| failed("cannot create a file for a pending change", directory, error))
+    created.map_err(|error| file_error("cannot create a file for a pending change", directory, error))
 }
 
 /// The bytes that follow the data.
@@ -145,14 +145,15 @@ pub(super) fn end_of(record: &Record) -> Result<Vec<u8>> {
 /// Adds the record to a file with the data, and syncs it.
 pub(super) fn complete(file: &NamedTempFile, record: &Record, end: &[u8]) -> Result<()> {
     let done = file.as_file().write_all_at(end, record.size_bytes).and_then(|()| file.as_file().sync_all());
-    done.map_err(|error| failed("cannot store a pending change", file.path(), error))
+    done.map_err(|error| file_error("cannot store a pending change", file.path(), error))
 }
 
 /// Gives a complete file its name. It is durable when the directory is synced.
 pub(super) fn publish(file: NamedTempFile, directory: &Path, name: &str) -> Result<()> {
     let path = directory.join(name);
     let temporary = file.into_temp_path();
-    fs::rename(&temporary, &path).map_err(|error| failed("cannot store a pending change", &path, error))?;
+    fs::rename(&temporary, &path)
+        .map_err(|error| file_error("cannot store a pending change", &path, error))?;
     // Its old name is gone, so there is nothing to remove.
     let _ = temporary.keep();
     Ok(())
@@ -164,7 +165,7 @@ pub(super) fn remove(directory: &Path, name: &str) -> Result<()> {
     let path = directory.join(name);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(failed("cannot remove a pending change", &path, error))
+            Err(file_error("cannot remove a pending change", &path, error))
         }
         _ => sync_directory(directory),
     }
@@ -172,7 +173,7 @@ pub(super) fn remove(directory: &Path, name: &str) -> Result<()> {
 
 pub(super) fn sync_directory(directory: &Path) -> Result<()> {
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| failed("cannot sync the directory of pending changes", directory, error))
+    synced.map_err(|error| file_error("cannot sync the directory of pending changes", directory, error))
 }
 
 /// Writes a text that no crash leaves half written.

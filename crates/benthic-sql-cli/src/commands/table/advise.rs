@@ -1,7 +1,7 @@
 //! `benthic table advise`: records what queries of a table read, and suggests indexes and a sort
 //! order.
 
-use super::{TableAddress, count, grouped, line, time};
+use super::{TableAddress, count, line, time, with_separators};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -79,7 +79,7 @@ impl Page<'_> {
     fn text(&self) -> String {
         let address = line(self.table);
         let queries = self.access.queries();
-        let start = match quoted(&self.table.to_string()) {
+        let start = match quote(&self.table.to_string()) {
             Some(table) => format!("`benthic table advise {table} --record on` starts to record them"),
             None => "`benthic table advise POOL/TABLE --record on` starts to record them".to_owned(),
         };
@@ -92,7 +92,7 @@ impl Page<'_> {
             };
         }
         let since = time(self.access.since_ms);
-        let mut text = format!("{address}: {} recorded since {since}", counted(queries));
+        let mut text = format!("{address}: {} recorded since {since}", count_queries(queries));
         if !self.snapshot.records_access() {
             text += &format!("; now, queries are not recorded; {start}");
         }
@@ -101,10 +101,10 @@ impl Page<'_> {
             text += &format!(
                 "\n\n  {}\n    {} with {} read {} and selected {} of {}{}; they would read about {}",
                 self.change(&one.suggestion),
-                counted(sums.queries),
+                count_queries(sums.queries),
                 line(self.conditions(one)),
                 units::size(sums.bytes_read),
-                grouped(sums.rows_selected),
+                with_separators(sums.rows_selected),
                 count(sums.rows, "row"),
                 percent(sums.rows_selected, sums.rows),
                 units::size(one.bytes_after)
@@ -169,7 +169,7 @@ impl Page<'_> {
 
     /// The command that makes a change. `None` if a name in it has no safe form.
     fn command(&self, suggestion: &Suggestion) -> Option<String> {
-        let table = quoted(&self.table.to_string())?;
+        let table = quote(&self.table.to_string())?;
         let list = |columns: &[u32]| list(&self.names(columns));
         Some(match suggestion {
             Suggestion::Index(columns) => format!("benthic table index {table} {}", list(columns)?),
@@ -215,8 +215,8 @@ impl Page<'_> {
     }
 }
 
-fn counted(queries: u64) -> String {
-    format!("{} {}", grouped(queries), if queries == 1 { "query" } else { "queries" })
+fn count_queries(queries: u64) -> String {
+    format!("{} {}", with_separators(queries), if queries == 1 { "query" } else { "queries" })
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -230,12 +230,12 @@ fn percent(part: u64, whole: u64) -> String {
 /// A list of columns in a command. `None` if the command would take a name for something else.
 fn list(names: &[String]) -> Option<String> {
     let is_safe = |name: &String| !name.is_empty() && !name.contains(',') && name.trim() == name;
-    names.iter().all(is_safe).then(|| quoted(&names.join(","))).flatten()
+    names.iter().all(is_safe).then(|| quote(&names.join(","))).flatten()
 }
 
 /// A word of a command, in quotes if a shell would change it. `None` for a word that the command
 /// would take for an option, and for one with control characters.
-fn quoted(word: &str) -> Option<String> {
+fn quote(word: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,".contains(c);
     if word.starts_with('-') || word.contains(char::is_control) {
         return None;

@@ -1,6 +1,6 @@
 //! `benthic table history`: lists the snapshots of a table.
 
-use super::{TableAddress, grouped, time};
+use super::{TableAddress, time, with_separators};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -26,8 +26,8 @@ pub async fn run(args: HistoryArgs, session: &Session) -> Outcome {
             snapshot.id(),
             time(snapshot.time_ms()),
             snapshot.operation().name(),
-            grouped(snapshot.rows()),
-            grouped(snapshot.objects()),
+            with_separators(snapshot.rows()),
+            with_separators(snapshot.objects()),
             units::size(snapshot.data_bytes())
         );
         session.out.result(text, || {

@@ -1,6 +1,6 @@
 //! `benthic table index`: adds, builds, rebuilds and drops indexes.
 
-use super::{TableAddress, count, grouped, line};
+use super::{TableAddress, count, line, with_separators};
 use benthic_core::Result;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -90,7 +90,7 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
         "{}: {} built in {} of {of}",
         line(&args.table),
         count(built, "index part"),
-        grouped(objects)
+        with_separators(objects)
     );
     session.out.result(text, || {
         let mut fields = args.table.fields();

@@ -1,6 +1,6 @@
 //! `benthic table ls`: lists tables.
 
-use super::{TableAddress, grouped, line, time};
+use super::{TableAddress, line, time, with_separators};
 use benthic_core::{Error, PoolAddress, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -98,8 +98,8 @@ fn print_summary(session: &Session, address: &TableAddress, summary: &Summary, l
     let text = match long {
         true => format!(
             "{:>15} {:>9} {:>11} {} {:<8} {}",
-            grouped(summary.rows),
-            grouped(summary.objects),
+            with_separators(summary.rows),
+            with_separators(summary.objects),
             units::size(summary.size_bytes),
             time(summary.time_ms),
             summary.state,

@@ -205,11 +205,11 @@ fn describe_size(snapshot: &Snapshot) -> String {
 
 /// A number and a noun: `1 row`, `1,200,000 rows`.
 pub fn count(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+    format!("{} {noun}{}", with_separators(number), if number == 1 { "" } else { "s" })
 }
 
 /// A number with thousands separators: `1,200,000`.
-fn grouped(number: u64) -> String {
+fn with_separators(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -1,7 +1,7 @@
 //! `benthic table show`: prints the size, partitioning and columns of a snapshot.
 
 use super::layout::{bloom_columns, describe_groups, layout_fields, sorted_by};
-use super::{SnapshotName, TableAddress, count, grouped, line, time};
+use super::{SnapshotName, TableAddress, count, line, time, with_separators};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -50,8 +50,11 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let rows = [
         ("id", head.id.to_string()),
         ("snapshot", format!("{} of {newest}, {operation}, {time}", snapshot.id())),
-        ("rows", grouped(snapshot.rows())),
-        ("objects", format!("{}, {}", grouped(snapshot.objects()), units::size(snapshot.data_bytes()))),
+        ("rows", with_separators(snapshot.rows())),
+        (
+            "objects",
+            format!("{}, {}", with_separators(snapshot.objects()), units::size(snapshot.data_bytes())),
+        ),
         ("partitioned by", show_partitioning(&head.partitioning, schema)),
         ("sorted by", if sort.is_empty() { "nothing".to_owned() } else { sort }),
         ("indexes", if indexes.is_empty() { "none".to_owned() } else { indexes }),
@@ -60,7 +63,7 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
         ("object size", units::size(head.layout.object_bytes)),
         ("codec", head.layout.codec.to_string()),
         ("row-group size", units::size(head.layout.row_group_bytes)),
-        ("active writers", grouped(head.intents.len() as u64)),
+        ("active writers", with_separators(head.intents.len() as u64)),
     ];
     let mut text = line(address);
     for (name, value) in rows {
