@@ -1,5 +1,7 @@
 //! Parses the inputs of methods.
 
+pub(crate) use benthic_core::op::check_len;
+
 use benthic_core::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 
@@ -18,13 +20,4 @@ pub(crate) fn json<T: DeserializeOwned>(input: &[u8], expected: &str) -> Result<
     }
     serde_json::from_slice(input)
         .map_err(|error| Error::new(ErrorKind::InvalidArgument, expected).with_source(error))
-}
-
-pub(crate) fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
-    if len_bytes <= len_bytes_max {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
-        .with("len_bytes", len_bytes)
-        .with("len_bytes_max", len_bytes_max))
 }

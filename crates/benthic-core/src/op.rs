@@ -520,7 +520,11 @@ pub fn check_omap_value(value: &[u8]) -> Result<()> {
     check_len("omap value", value.len(), limits::OMAP_VALUE_BYTES_MAX)
 }
 
-fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
+/// Checks a length; `what` begins the message of the error.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<()> {
     if len_bytes <= len_bytes_max {
         return Ok(());
     }

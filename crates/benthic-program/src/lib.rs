@@ -4,6 +4,8 @@
 //! program with a command line enables the feature `cli`: its `main` passes its verbs to
 //! `run_verbs`. The Python package does not enable that feature, so it does not link clap.
 
+#[cfg(feature = "tls")]
+pub mod client_timeout;
 pub mod collect;
 #[cfg(feature = "cli")]
 mod command_line;

@@ -1,6 +1,7 @@
 //! The HTTP server: limits on connections and time, TLS, and an orderly stop.
 
 use super::Service;
+use benthic_program::client_timeout::TimedStream;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -8,15 +9,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::convert::Infallible;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -89,7 +87,7 @@ impl Server {
     ) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
         stream.set_nodelay(true)?;
         let limit = self.limits.idle_timeout;
-        let stream = TimedStream { stream, limit, sleep: Box::pin(sleep(limit)), is_waiting: false };
+        let stream = TimedStream::new(stream, limit);
         match self.tls.clone() {
             None => self.serve_stream(stream, watcher).await,
             Some(tls) => {
@@ -117,58 +115,5 @@ impl Server {
             .max_headers(HEADERS_MAX);
         let connection = http.serve_connection(TokioIo::new(stream), service);
         watcher.watch(connection).await.map_err(Into::into)
-    }
-}
-
-/// A connection with a limit on the time during which the client accepts no data.
-struct TimedStream {
-    stream: TcpStream,
-    limit: Duration,
-    sleep: Pin<Box<Sleep>>,
-    is_waiting: bool,
-}
-
-impl TimedStream {
-    fn poll_timed<T>(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        write: impl FnOnce(Pin<&mut TcpStream>, &mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        let polled = write(Pin::new(&mut self.stream), context);
-        if polled.is_ready() {
-            self.is_waiting = false;
-            return polled;
-        }
-        if !self.is_waiting {
-            self.is_waiting = true;
-            let deadline = Instant::now() + self.limit;
-            self.sleep.as_mut().reset(deadline);
-        }
-        let expired = |()| Err(io::Error::new(io::ErrorKind::TimedOut, "the client accepts no data"));
-        self.sleep.as_mut().poll(context).map(expired)
-    }
-}
-
-impl AsyncRead for TimedStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for TimedStream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_timed(context, |stream, context| stream.poll_write(context, data))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_timed(context, |stream, context| stream.poll_flush(context))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_timed(context, |stream, context| stream.poll_shutdown(context))
     }
 }

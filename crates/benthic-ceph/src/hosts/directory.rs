@@ -5,6 +5,7 @@
 //! output in [`Directory::parse`].
 
 use super::ssh::{Ended, Program, Ssh};
+use benthic_core::names::shell_word;
 use benthic_core::{Error, ErrorKind, Reason, Result};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -234,11 +235,6 @@ fn check_path(dir: &str) -> Result<()> {
     }
     let message = "osd_class_dir is no absolute path";
     Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir))
-}
-
-/// A word as a POSIX shell takes it.
-fn shell_word(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

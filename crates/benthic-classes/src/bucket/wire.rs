@@ -596,7 +596,11 @@ pub fn call(method: &str, input: &impl Wire) -> benthic_core::ClassCall {
     benthic_core::ClassCall::new("bucket", method, input.encode())
 }
 
-pub(super) fn check_limit(message: &'static str, found: usize, max: usize) -> Result<()> {
+/// Checks a number against its limit.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_limit(message: &'static str, found: usize, max: usize) -> Result<()> {
     if found <= max {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 use super::access_log::{self, Visit};
 use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer, Tls};
 use super::checksums::Document;
-use super::client_timeout::{BodyState, TimedBody, TimedStream};
+use super::client_timeout::{BodyState, TimedBody};
 use super::cors::CorsRequest;
 use super::date_header::{AMZ_DATE, add_amz_date};
 use super::exec::Code;
@@ -23,8 +23,8 @@ use crate::upstream::UpstreamMetrics;
 use crate::vault::Vault;
 use crate::web_identity::Issuers;
 use async_trait::async_trait;
-use benthic_core::Environment;
-use benthic_core::Result;
+use benthic_core::{Environment, Result};
+use benthic_program::client_timeout::TimedStream;
 use hyper::body::Incoming;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING,

@@ -2,22 +2,21 @@
 
 use super::PoolSal;
 use super::directory::{
-    BucketRecord, Limbo, Swap, bucket_key, check_at_most, check_name, decode_bucket, limbo_key, name_in,
-    owner_key,
+    BucketRecord, Limbo, Swap, bucket_key, check_name, decode_bucket, limbo_key, name_in, owner_key,
 };
 use super::shard_call::run_all;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
 use crate::sal::{Bucket, BucketCheck, Buckets, Id, NewBucket, Usage, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Version;
-use benthic_classes::bucket::wire::{Gate, Init};
+use benthic_classes::bucket::wire::{Gate, Init, check_limit};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Result};
 use bytes::Bytes;
 
 fn check_attributes(attributes: &crate::sal::Attributes) -> Result<()> {
     let len_bytes = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
-    check_at_most("the attributes of the bucket are too large", len_bytes, BUCKET_ATTRIBUTES_BYTES_MAX)
+    check_limit("the attributes of the bucket are too large", len_bytes, BUCKET_ATTRIBUTES_BYTES_MAX)
 }
 
 fn encode(bucket: &Bucket) -> Option<Bytes> {

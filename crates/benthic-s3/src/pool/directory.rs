@@ -21,7 +21,7 @@ use crate::sal::limits::{RECORD_BYTES_MAX, RECORD_CHANGES_MAX, RECORD_NAME_BYTES
 use crate::sal::{Attributes, Bucket, Id, Quota, RecordChange, RecordKind, Records};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::{self, Version};
-use benthic_classes::bucket::wire::Mode;
+use benthic_classes::bucket::wire::{Mode, check_limit};
 use benthic_core::codec::Wire;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use bytes::Bytes;
@@ -138,14 +138,7 @@ pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() || name.contains('\0') {
         return Err(Error::new(ErrorKind::InvalidArgument, "a name must not be empty or contain NUL"));
     }
-    check_at_most("the name is too long", name.len(), len_bytes_max)
-}
-
-pub(super) fn check_at_most(message: &'static str, found: usize, max: usize) -> Result<()> {
-    if found <= max {
-        return Ok(());
-    }
-    Err(Error::new(ErrorKind::LimitExceeded, message).with("found", found).with("max", max))
+    check_limit("the name is too long", name.len(), len_bytes_max)
 }
 
 impl PoolSal {
@@ -212,7 +205,7 @@ impl Records for PoolSal {
     }
 
     async fn swap_records(&self, changes: &[RecordChange]) -> Result<()> {
-        check_at_most("one change contains too many records", changes.len(), RECORD_CHANGES_MAX)?;
+        check_limit("one change contains too many records", changes.len(), RECORD_CHANGES_MAX)?;
         let mut swaps: Vec<Swap> = Vec::new();
         for RecordChange { kind, name, expected, new } in changes {
             check_name(name, RECORD_NAME_BYTES_MAX)?;
@@ -220,7 +213,7 @@ impl Records for PoolSal {
                 if value.is_empty() {
                     return Err(Error::new(ErrorKind::InvalidArgument, "a record must not be empty"));
                 }
-                check_at_most("the record is too large", value.len(), RECORD_BYTES_MAX)?;
+                check_limit("the record is too large", value.len(), RECORD_BYTES_MAX)?;
             }
             let key = record_key(*kind, name);
             if swaps.iter().any(|swap| swap.key == key) {

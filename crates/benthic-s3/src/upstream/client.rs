@@ -601,7 +601,7 @@ impl Shared {
         let sha256 = match (&call.sha256, &call.payload) {
             (Some(sha256), _) => sha256.clone(),
             (None, Payload::Memory(data)) => {
-                sign::hex(ring::digest::digest(&ring::digest::SHA256, data).as_ref())
+                crate::seal::hex(ring::digest::digest(&ring::digest::SHA256, data).as_ref())
             }
             (None, Payload::File(..)) => return Err(invalid(&"the payload has no hash")),
         };

@@ -5,6 +5,7 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html>.
 
 use super::credentials::Credentials;
+use crate::seal::hex;
 use ring::{digest, hmac};
 use std::fmt::Write;
 
@@ -51,14 +52,6 @@ pub(super) fn authorization(request: &ToSign<'_>, credentials: &Credentials) -> 
 
 fn mac(key: &[u8], text: &str) -> hmac::Tag {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes())
-}
-
-/// Lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Percent-encodes text as signatures need it. The separator `/` of a path stays.

@@ -14,8 +14,9 @@ use super::objects::{check_finish, version_of_answer, with_condition};
 use super::uploads::PartTarget;
 use super::write_back::file::{BlockSums, Record, create};
 use super::write_back::{Added, Adding, Data, Drain, WriteBack, texts};
-use super::{objects_error, sign, unsupported};
+use super::{objects_error, unsupported};
 use crate::sal::{Attributes, Bucket, Finish, Object, Sal, WriteResult, Writer};
+use crate::seal::hex;
 use async_trait::async_trait;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use bytes::Bytes;
@@ -233,7 +234,7 @@ impl Writer for SpoolWriter {
 
     async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         check_finish(&finish)?;
-        let sha256 = sign::hex(self.hash.clone().finish().as_ref());
+        let sha256 = hex(self.hash.clone().finish().as_ref());
         if let Some(written) = self.store(&finish, &sha256).await? {
             return Ok(written);
         }
