@@ -1,5 +1,5 @@
-//! Names the build by what decides how a plan is encoded: this crate's code, that of indexes, and
-//! the versions of all that it uses.
+//! Names the build by the code that decides how a plan is encoded: this crate's code, that of
+//! indexes, and the versions of all that it uses.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;

@@ -1,5 +1,4 @@
-//! Fuzzes what reaches block images from outside: bytes of NBD clients, files of changes, and
-//! stored headers.
+//! Fuzzes the input of block images: bytes of NBD clients, files of changes, and stored headers.
 
 use benthic_block::diff::{Change, DiffReader};
 use benthic_block::nbd::{self, Address, Export, Exports, Listener, Options};

@@ -1,4 +1,4 @@
-//! Targets for what a client sends to the class `wasm`: modules and calls.
+//! Targets for the input of the class `wasm`: modules and calls.
 
 use benthic_core::{ClassRegistry, ErrorKind, ObjectId, Pool, ReadOp, Store};
 use benthic_embedded::{MemStore, Options};

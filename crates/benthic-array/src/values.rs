@@ -1,4 +1,4 @@
-//! Arrays in memory: what reads and reductions return.
+//! Arrays in memory, the results of reads and reductions.
 
 use crate::block::Block;
 use crate::dtype::Dtype;

@@ -50,8 +50,8 @@ pub trait Images: Send + Sync {
     /// Those of the change; `Busy` if the other program does not answer.
     async fn change(&self, name: &str, change: Change) -> Result<()>;
 
-    /// Creates an image that shows the snapshot's bytes and copies what is written. The snapshot
-    /// cannot be removed while the clone exists.
+    /// Creates an image that shows the snapshot's bytes and copies the blocks that are written. The
+    /// snapshot cannot be removed while the clone exists.
     ///
     /// # Errors
     /// `NotFound` for the snapshot, `AlreadyExists` for the clone.
@@ -166,8 +166,8 @@ pub trait Image: Send + Sync {
     async fn limits(&self) -> Result<Limits>;
 
     /// Looks for damage, and for what interrupted operations have left. With `repair`, removes the
-    /// latter, unless there is damage: then nothing tells what is still needed. Reads no data: the
-    /// store checks each byte when it is read.
+    /// latter, unless there is damage: then nothing tells which objects are still needed. Reads no
+    /// data: the store checks each byte when it is read.
     ///
     /// # Errors
     /// As [`Image::write`].

@@ -105,7 +105,7 @@ impl Completion {
                     Err(Error::new(ErrorKind::Internal, "the operation panicked"))
                 }),
             };
-            // Whoever waits for this operation may start the next one.
+            // A program that waits for this operation may start the next one.
             let in_flight = callback.is_some().then_some(in_flight);
             *completion.outcome.lock() = Some(outcome.map(Arc::new).map_err(Failure::from));
             completion.completed.notify_all();

@@ -1,4 +1,4 @@
-//! The table of what C programs have open.
+//! The table of the handles that C programs have open.
 //!
 //! C sees a handle as a pointer to an incomplete type, so that the compiler tells a store from a
 //! pool. Its value is no address but the place in this table and a generation, which changes

@@ -1,9 +1,10 @@
 //! Access to tables: users of the S3 gateway whose account has a grant get tokens that expire, and
 //! temporary keys for the files of one table.
 //!
-//! Tokens and temporary keys are not stored. They hold what they allow, and a key that derives from
-//! the sealing key authenticates them. So every server with this sealing key accepts them. A token
-//! also ends when the user's key is removed or suspended. A temporary key lasts until it expires.
+//! Tokens and temporary keys are not stored. They hold the rights that they give, and a key that
+//! derives from the sealing key authenticates them. So every server with this sealing key accepts
+//! them. A token also ends when the user's key is removed or suspended. A temporary key lasts until
+//! it expires.
 
 use crate::iceberg::keys::{Folder, escape};
 use async_trait::async_trait;

@@ -6,7 +6,7 @@
 //! - [`placement`] shows which sites hold the primaries of a pool, and moves them to one site.
 //! - [`pgs`] reports how many placement groups pools have and should have.
 //! - [`releases`] are those with which Benthic was tested.
-//! - [`pools`] reports what a pool holds, and which other users it serves.
+//! - [`pools`] reports the contents of a pool, and the other users that it serves.
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
 //! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other

@@ -17,7 +17,7 @@ pub fn parse(version: &str) -> Option<u32> {
 }
 
 /// Whether a release is older than the oldest tested one, or newer than the newest. The untested
-/// releases between them count as known: what both neighbours have, they have too.
+/// releases between them count as known: they have every property that both neighbours have.
 pub fn is_unknown(release: u32) -> bool {
     !(TESTED[0]..=TESTED[TESTED.len() - 1]).contains(&release)
 }

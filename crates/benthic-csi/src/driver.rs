@@ -21,7 +21,8 @@ pub struct Config {
     pub node_id: String,
     /// The program `benthic`.
     pub program: PathBuf,
-    /// Where the driver keeps what it knows of attached volumes. A reboot must empty it.
+    /// The directory in which the driver keeps its records of attached volumes. A reboot must empty
+    /// it.
     pub state: PathBuf,
 }
 

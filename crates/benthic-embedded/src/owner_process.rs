@@ -1,4 +1,4 @@
-//! Describes the process that owns a store, for people who wait for it.
+//! Describes the process that owns a store, for users that wait for it.
 
 use crate::store::lock_path;
 use benthic_core::Wait;

@@ -1,10 +1,10 @@
 //! Confirmation of commands that delete data for good.
 //!
 //! A mistyped name or a wrong store deletes data that nothing brings back. So the user types the
-//! name twice: on a terminal, the command shows what it will delete and asks for the name; without
-//! a terminal, the second name is the value of `--yes`. A question that `y` answers, and an option
-//! such as `--force`, become habits and stop no mistake. Ceph's own `osd pool rm` also takes the
-//! name twice.
+//! name twice: on a terminal, the command shows the things that it will delete and asks for the
+//! name; without a terminal, the second name is the value of `--yes`. A question that `y` answers,
+//! and an option such as `--force`, become habits and stop no mistake. Ceph's own `osd pool rm`
+//! also takes the name twice.
 
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;

@@ -409,7 +409,7 @@ impl NewFile {
         }
     }
 
-    /// Discards what was written behind a length.
+    /// Discards the data behind a length.
     ///
     /// # Errors
     /// `Unsupported` for a device or pipe; those of the file system.

@@ -1,4 +1,4 @@
-//! Sizes, times, names and paths: parsing what people type, formatting what they read.
+//! Sizes, times, names and paths: parses the input of users, and formats output for them.
 
 pub use benthic_core::names::shell_word;
 use std::path::Path;

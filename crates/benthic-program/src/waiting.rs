@@ -1,4 +1,4 @@
-//! Says on stderr what a command waits for: while it waits, and after Ctrl-C.
+//! Names on stderr the process for which a command waits: while it waits, and after Ctrl-C.
 //!
 //! The engines know which operations are in flight, so one task here serves every command of every
 //! program. It looks at the oldest operation a few times a second, which costs nothing, and asks

@@ -249,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Puts in what the client has sent.
+    /// Puts in the bytes that the client has sent.
     pub(crate) fn put_input(&mut self, data: &[u8]) -> io::Result<()> {
         let len = c_int::try_from(data.len()).unwrap_or(c_int::MAX);
         // SAFETY: the buffer belongs to the valid session; the slice has the length that is passed.

@@ -147,7 +147,7 @@ impl Shared {
     }
 }
 
-/// How a client finds a cluster, and as whom it logs in.
+/// How a client finds a cluster, and the name under which it logs in.
 #[derive(Clone)]
 pub(crate) struct Login {
     conf: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Describes what the oldest operation in flight waits for.
+//! Finds the OSD for which the oldest operation in flight waits.
 //!
 //! librados does not say to which OSD it sent an operation. The monitors know the OSDs of an
 //! object, and they answer while OSDs do not. The question is one more monitor command; at most one

@@ -231,9 +231,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     segments[0] & 0xe000 == 0x2000 && !is_special
 }
 
-/// Trusts what the authorities of this machine have signed. Otherwise, trusts a certificate among
-/// those of the server whose SHA-1 is known, as the authority of the server's certificate or as
-/// that itself. That is how AWS uses thumbprints.
+/// Trusts certificates that the authorities of this machine have signed. Otherwise, trusts a
+/// certificate among those of the server whose SHA-1 is known, as the authority of the server's
+/// certificate or as that itself. That is how AWS uses thumbprints.
 #[derive(Debug)]
 struct Pinned {
     provider: Arc<CryptoProvider>,

@@ -2,7 +2,7 @@
 //!
 //! The lease and the progress are one record of the store, which changes by compare-and-swap. If
 //! the holder dies, another gateway takes over when the lease has expired. The name of the record
-//! is that of the bucket, or that of the bucket, a slash and what the task is about.
+//! is that of the bucket, or that of the bucket, a slash and the subject of the task.
 
 use crate::sal::{Bucket, Id, RecordChange, RecordKind, Sal};
 use benthic_core::{Environment, Error, ErrorKind, Result};

@@ -2,10 +2,10 @@
 //!
 //! Both protocols run queries through [`benthic_sql::session::SqlSession`], as `benthic sql` does.
 //! [`auth`] checks the access keys of the S3 gateway, and which pools an account may read.
-//! [`users`] holds what the connections of one user share: the session, the memory, and the number
-//! of running queries. [`queries`] runs queries, and [`statement`] limits their text. [`postgres`]
-//! and [`flight`] hold the protocols. [`catalog`] answers the questions about tables that Postgres
-//! clients ask in SQL.
+//! [`users`] holds the state that the connections of one user share: the session, the memory, and
+//! the number of running queries. [`queries`] runs queries, and [`statement`] limits their text.
+//! [`postgres`] and [`flight`] hold the protocols. [`catalog`] answers the questions about tables
+//! that Postgres clients ask in SQL.
 //!
 //! The server only reads. It opens no local file.
 

@@ -1,4 +1,4 @@
-//! Records what queries read, for tables that record access.
+//! Records the access of queries, for tables that record it.
 //!
 //! A scan knows at planning time which columns it reads and which conditions it has
 //! ([`ScanAccess`]). When the query has returned all rows, the metrics of its plan tell how many

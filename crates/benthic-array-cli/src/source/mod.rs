@@ -2,9 +2,9 @@
 //! formats.
 //!
 //! The crates `hdf5-reader` and `netcdf-reader` parse the files. They are written in Rust, need no
-//! library of the system, and limit what a damaged file makes them allocate. The crates around
-//! libhdf5 support more filters, but need the library, and it runs one call at a time. GRIB files
-//! are parsed here.
+//! library of the system, and limit the memory that a damaged file makes them allocate. The crates
+//! around libhdf5 support more filters, but need the library, and it runs one call at a time. GRIB
+//! files are parsed here.
 
 mod classic;
 mod contiguous;

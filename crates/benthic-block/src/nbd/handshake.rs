@@ -1,8 +1,8 @@
 //! The handshake: the client starts TLS, chooses an export, and negotiates its headers and metadata
 //! contexts.
 //!
-//! It reads no byte ahead. So what a client, or somebody between, sends behind the request for TLS
-//! is never taken for a part of the protected connection.
+//! It reads no byte ahead. So bytes that a client, or an attacker between, sends behind the request
+//! for TLS are never taken for a part of the protected connection.
 
 use super::export::{Export, Exports};
 use super::limits::{CONTEXTS_MAX, OPTION_BYTES_MAX, OPTIONS_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX};

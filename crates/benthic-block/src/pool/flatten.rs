@@ -1,4 +1,4 @@
-//! Flattening a clone: copying what still shows through from its parent.
+//! Flattening a clone: copying the blocks that it still takes from its parent.
 
 use super::blocks::BLOCKS_XATTR;
 use super::header::Header;

@@ -1,5 +1,5 @@
-//! The header: what an image is, and its snapshots. Only the writer changes it, each time as a
-//! whole, in one operation that checks that the writer still holds the image's lock.
+//! The header: the properties of an image, and its snapshots. Only the writer changes it, each time
+//! as a whole, in one operation that checks that the writer still holds the image's lock.
 
 use super::objects::ImageId;
 use crate::geometry::Geometry;

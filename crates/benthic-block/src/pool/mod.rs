@@ -6,9 +6,9 @@
 //! one that lacks blocks lists those that it has ([`blocks`]).
 //!
 //! A write goes through [`write`], a read through [`image`]. [`writer`] is the right to write, and
-//! [`snapshots`] does what needs the image at rest. [`request_limits`] are beside the header.
-//! [`check`] compares the maps with what is stored. [`names`], the [`trash`] and the [`groups`] are
-//! in one object for all images.
+//! [`snapshots`] has the operations that need the image at rest. [`request_limits`] are beside the
+//! header. [`check`] compares the maps with the stored objects. [`names`], the [`trash`] and the
+//! [`groups`] are in one object for all images.
 
 mod blocks;
 mod check;

@@ -263,7 +263,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// A type of a schema, without what only matters to readers.
+/// A type of a schema, without the parts that only matter to readers.
 enum Type {
     Null,
     /// A type of this many bytes: `boolean`, `float`, `double` or `fixed`.

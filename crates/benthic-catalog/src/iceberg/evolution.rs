@@ -1,7 +1,7 @@
 //! Schema changes from Iceberg's JSON form.
 //!
 //! A client sends the schema that it wants, with the ids of the columns. The comparison with the
-//! current schema by these ids says what it changes.
+//! current schema by these ids gives the changes.
 
 use super::definition::{data_type, fields, invalid, nested, unsupported};
 use super::types::iceberg_type;

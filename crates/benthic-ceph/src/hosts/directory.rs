@@ -1,4 +1,4 @@
-//! A directory of class libraries on a host: what it holds, and how it changes.
+//! A directory of class libraries on a host: its contents, and their changes.
 //!
 //! `host.sh` runs on the host. Its arguments are quoted words ahead of it, so it needs no shell but
 //! `sh`, and other users of the host do not see them. Its statuses are in [`failure`], and its

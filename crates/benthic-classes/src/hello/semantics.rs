@@ -1,4 +1,4 @@
-//! Shows what a method sees of its own operation, and what a failed method leaves behind.
+//! Shows how a method sees its own operation, and that a failed method leaves nothing behind.
 
 use super::{OBSERVATION_XATTR, wire::Observation};
 use benthic_core::{Error, ErrorKind, MethodContext, Result};

@@ -228,8 +228,8 @@ impl Number {
     }
 }
 
-/// An integer, a decimal number, or with an exponent a binary one; not what else Rust reads as one,
-/// such as `inf`. Numbers of more than 38 digits are binary ones.
+/// An integer, a decimal number, or with an exponent a binary one; not the other texts that Rust
+/// reads as one, such as `inf`. Numbers of more than 38 digits are binary ones.
 pub(super) fn parse_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');

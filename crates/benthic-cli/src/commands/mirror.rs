@@ -1,6 +1,6 @@
 //! `benthic mirror`: makes a target equal to a source. The copy is that of `benthic cp -r`. Only
-//! then, and only with `--remove`, the command looks up in the source what the target has, and
-//! removes what it does not find. So it holds neither listing in memory.
+//! then, and only with `--remove`, the command looks up in the source each object of the target,
+//! and removes those that it does not find. So it holds neither listing in memory.
 
 use super::cp::between::{self, To};
 use super::cp::plan::{Destination, Sources, Target, Upload};

@@ -1,5 +1,5 @@
 //! `libcls_calls_1.so`: a class for the tests of this package. It makes the context calls that its
-//! input lists. A library of your own needs only what surrounds the methods in this file.
+//! input lists. A library of your own needs only the code around the methods in this file.
 
 use benthic_core::{
     Class, ClassRegistry, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result,

@@ -32,7 +32,7 @@ const WRITE_MS_MAX: u64 = 10_000;
 /// Runs a request and calls back with the reply. Must not block for long.
 pub(crate) type Handler = Arc<dyn Fn(Request, Box<dyn FnOnce(Reply) + Send>) + Send + Sync>;
 
-/// The requests' handler, and what every client gets with the greeting.
+/// The handler of requests, and the data that every client gets with the greeting.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub handler: Handler,

@@ -1,4 +1,4 @@
-//! An open image: what blocks. `request.rs` has what does not.
+//! An open image: the calls that block. `request.rs` has the asynchronous ones.
 
 use super::quiesce::QuiesceWatch;
 use super::request::IN_CALLBACK;

@@ -63,7 +63,7 @@ impl RbdPool {
     /// Ends the opening of an image. It is only then safe to close it.
     ///
     /// An image at a snapshot, or with a parent at one, is opened in a callback of librados. There
-    /// librbd 16 wakes whoever opens the image, and then locks a mutex of the image once
+    /// librbd 16 wakes the thread that opens the image, and then locks a mutex of the image once
     /// more, in `ImageState::complete_action_unlock`. If the image has been closed in between, the
     /// mutex is freed memory, and the process ends: "terminate called after throwing an instance of
     /// 'std::system_error', what(): Invalid argument". That happened on busy machines.

@@ -1,4 +1,4 @@
-//! Events: what happens after an object was written or removed.
+//! Events: deliveries and methods after an object was written or removed.
 //!
 //! Two kinds of rules ask for events. *Notifications*, which clients set with
 //! PutBucketNotificationConfiguration, tell a target: a web server or a message broker. *On-put

@@ -40,8 +40,8 @@ const URI_BYTES_MAX: usize = 8 * 1_024;
 const BATCH_FIELD_BYTES_MAX: usize = 128;
 const BATCH_URI_BYTES_MAX: usize = 256;
 
-/// Parameters whose values are not in a line: with them, whoever reads the log could repeat a
-/// request that was signed in advance.
+/// Parameters whose values are not in a line: with them, a reader of the log could repeat a request
+/// that was signed in advance.
 const SECRETS: [&str; 2] = ["X-Amz-Signature", "X-Amz-Security-Token"];
 
 /// The resources in the names of operations that are not derived from `OBJECT` or `BUCKET`.

@@ -1,5 +1,5 @@
-//! Access control lists: who may read or write a bucket or an object, besides the users of its
-//! owner.
+//! Access control lists: the accounts that may read or write a bucket or an object, besides the
+//! users of its owner.
 //!
 //! Unless the ownership of the bucket says otherwise, objects belong to its owner, and
 //! `bucket-owner-full-control` equals `private`: see [`public_access`](super::public_access).

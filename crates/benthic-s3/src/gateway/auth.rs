@@ -424,7 +424,7 @@ impl<'a> On<'a> {
     }
 }
 
-/// A bucket, and what decides about requests on it.
+/// A bucket, and the policies that decide about requests on it.
 pub(super) struct Authorized {
     pub bucket: Bucket,
     pub sender: Sender,

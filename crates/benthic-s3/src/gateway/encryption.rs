@@ -1,4 +1,4 @@
-//! Server-side encryption: which key encrypts an object, and who may use it.
+//! Server-side encryption: the key that encrypts an object, and the callers that may use it.
 //!
 //! Each object, and each upload, has a data key of its own, with which the driver encrypts the
 //! data. The gateway stores the data key sealed, by one of three keys:

@@ -94,7 +94,7 @@ pub struct Server {
     environment: Environment,
     hosts: VirtualHosts,
     limits: Limits,
-    /// Answers what is not S3: the requests whose path starts with this text.
+    /// Answers requests that are not S3: those whose path starts with this text.
     other: Option<(&'static str, Arc<dyn Handler>)>,
     websites: Option<Websites>,
     /// Counters of the driver.

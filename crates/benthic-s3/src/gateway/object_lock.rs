@@ -338,7 +338,7 @@ impl Gateway {
 }
 
 impl Authorized {
-    /// The lock of an object, without what the caller may not see.
+    /// The parts of an object's lock that the caller may see.
     pub(super) fn visible_lock<T>(&self, request: &S3Request<T>, object: &Object, on: On<'_>) -> Lock {
         let may = |action| self.decide(request, action, on, Some(object)) == Decision::Allowed;
         Lock {

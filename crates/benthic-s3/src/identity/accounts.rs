@@ -1,6 +1,6 @@
-//! Accounts. Everything in an account names it, but nothing counts what an account has. So that
-//! nothing appears in an account while it is removed, its removal first marks it: everything that
-//! is created in an account compares the account's record in the same swap.
+//! Accounts. Every record in an account names the account, but nothing counts the records of an
+//! account. So that nothing appears in an account while it is removed, its removal first marks it:
+//! everything that is created in an account compares the account's record in the same swap.
 
 use super::{CAPITALS, FORM, Identities, IdentityKind, change, check_name, exists, full_name};
 use crate::sal::{RecordChange, RecordKind};

@@ -3,9 +3,9 @@
 //!
 //! An account owns buckets. A user acts for an account: with all of its rights, or, once the user
 //! has policies, with those that the policies allow. A group gives its policies to its users. A
-//! role has policies and a trust policy, which says who may assume it. A key belongs to a user or
-//! to the account itself, and its secret is sealed. A caller that assumes a role gets a temporary
-//! key, which is not stored.
+//! role has policies and a trust policy, which names the callers that may assume it. A key belongs
+//! to a user or to the account itself, and its secret is sealed. A caller that assumes a role gets
+//! a temporary key, which is not stored.
 
 mod accounts;
 mod event_targets;
@@ -117,7 +117,7 @@ pub struct Identity {
     /// ARNs of managed policies.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub attached: BTreeSet<String>,
-    /// ARN of the managed policy that limits what all others allow.
+    /// ARN of the managed policy that limits the rights of all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<String>,
     /// The path that IAM shows in front of the name, if it is not `/`.

@@ -1,5 +1,5 @@
 //! Temporary keys. They are not stored: the secret derives from the key and the sealing key, and a
-//! token, which the client sends with every request, holds what the key may do, sealed. So every
+//! token, which the client sends with every request, holds the rights of the key, sealed. So every
 //! gateway with this sealing key accepts them. They end at their time, or when the user or the role
 //! is removed.
 

@@ -1,4 +1,4 @@
-//! The rules of a bucket: what they mean, and which versions and uploads are due. Nothing here
+//! The rules of a bucket: their meaning, and the versions and uploads that are due. Nothing here
 //! reads from a store.
 //!
 //! Source: the S3 user guide, "Lifecycle configuration elements".

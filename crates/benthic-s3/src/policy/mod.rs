@@ -1,8 +1,9 @@
 //! Policies: JSON documents that allow or deny actions, in the language of AWS IAM.
 //!
 //! A request is decided in the order of AWS: an explicit `Deny` wins, then something must allow the
-//! action, and what nothing allows is denied. [`decide`] combines the policy of the bucket, the
-//! policies of the caller and the access control lists. Nothing here reads from a store.
+//! action, and a request that nothing allows is denied. [`decide`] combines the policy of the
+//! bucket, the policies of the caller and the access control lists. Nothing here reads from a
+//! store.
 //!
 //! Source: the IAM user guide, "Policy evaluation logic" and "IAM JSON policy reference".
 

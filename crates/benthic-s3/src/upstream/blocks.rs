@@ -1,4 +1,4 @@
-//! Reads through the cache: what is known of objects, and the blocks of their data.
+//! Reads through the cache: the heads of objects, and the blocks of their data.
 //!
 //! A block belongs to one state of an object: its key has the upstream, the bucket, the key, the
 //! version, the ETag and the size. Every fetch requires the ETag (`If-Match`), so a block of

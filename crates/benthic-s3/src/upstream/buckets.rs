@@ -280,7 +280,7 @@ impl Buckets for UpstreamSal {
     ) -> Result<(Vec<Bucket>, bool)> {
         let names = match self.upstream_names().await {
             Ok(names) => Some(names),
-            // The records are what is known.
+            // Without the upstream, the records are the only source.
             Err(error) if error.kind() == ErrorKind::Unavailable => None,
             Err(error) => return Err(error),
         };

@@ -31,7 +31,7 @@ pub(super) fn check_key(key: &str) -> Result<()> {
     }
 }
 
-/// Refuses what S3 cannot do in the call that creates an object.
+/// Refuses features that S3 lacks in the call that creates an object.
 pub(super) fn check_finish(finish: &Finish) -> Result<()> {
     if finish.etag.len() > ETAG_BYTES_MAX {
         return Err(objects_error(ErrorKind::LimitExceeded, "the entity tag is too long"));

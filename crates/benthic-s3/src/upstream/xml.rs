@@ -1,4 +1,4 @@
-//! Documents that the upstream sends, as a small tree. `s3s` reads only what clients send.
+//! Documents that the upstream sends, as a small tree. `s3s` parses only documents of clients.
 
 use super::objects_error;
 use benthic_core::{ErrorKind, Result};

@@ -4,8 +4,8 @@
 //! A view is a bucket of the store with the attribute [`VIEW`], and so it has an owner, a policy
 //! and everything else of a bucket that decides about access. This driver answers for its objects,
 //! and passes all other calls on to the driver of the store. Rejected: to copy the names into the
-//! index of the bucket. Whoever writes the pool would have to write the index, too, and Zarr's
-//! writers know nothing of it.
+//! index of the bucket. Every program that writes to the pool would have to write the index, too,
+//! and Zarr's writers know nothing of it.
 //!
 //! A pool promises less than a bucket. Each operation sees one state of an object, but an object
 //! may change between two. So the entity tag is the version of the object, every read requires that

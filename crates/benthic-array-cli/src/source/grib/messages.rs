@@ -70,7 +70,7 @@ fn corrupt(message: &str, offset_bytes: u64) -> Error {
     Error::new(ErrorKind::Corrupt, message).with("offset_bytes", offset_bytes)
 }
 
-/// Separates what is not supported, which concerns one field, from other errors.
+/// Separates unsupported features, which concern one field, from other errors.
 fn outcome<T>(result: Result<T>) -> Result<Outcome<T>> {
     match result {
         Ok(value) => Ok(Ok(value)),

@@ -1,4 +1,4 @@
-//! Functions for what a directory does not have. Each fails, whatever its arguments are: in the
+//! Functions for features that a directory does not have. Each fails for any arguments: in the
 //! calling conventions of Linux, a function may leave out arguments that it does not use.
 
 use benthic_core::error::errno;

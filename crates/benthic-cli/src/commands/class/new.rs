@@ -29,7 +29,7 @@ const FILES: [(&str, &str); 6] = [
     ("src/tests.rs", include_str!("template/tests.rs")),
 ];
 
-/// The file that makes cargo reuse what Benthic's build has compiled.
+/// The file that makes cargo reuse the crates that Benthic's build has compiled.
 const CARGO_CONFIG: (&str, &str) = (".cargo/config.toml", include_str!("template/config.toml"));
 
 const MODULE_FILES: [(&str, &str); 4] = [

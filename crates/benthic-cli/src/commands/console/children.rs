@@ -1,4 +1,4 @@
-//! Runs the programs for tables, arrays and S3, and reads what they print with `--json`.
+//! Runs the programs for tables, arrays and S3, and reads their output of `--json`.
 //!
 //! A child gets its arguments as a list, without a shell. It ends when its time or its output
 //! exceeds a limit, or when the client that waits for it goes away.
@@ -24,7 +24,7 @@ const CHILDREN_MAX: usize = 4;
 const QUEUE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit of a child.
 pub const CHILD_LIMIT: Duration = Duration::from_secs(60);
-/// Limit on what a child prints.
+/// Limit on the output of a child.
 const OUTPUT_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const ERRORS_BYTES_MAX: u64 = 64 * 1024;
 

@@ -23,7 +23,7 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// Size limit of the body of a request, except for uploads.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Size limit of what signs a browser in.
+/// Size limit of the body of a sign-in.
 const SIGN_IN_BYTES_MAX: usize = 4_096;
 
 #[derive(serde::Deserialize)]

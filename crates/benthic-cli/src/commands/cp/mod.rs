@@ -1,5 +1,5 @@
-//! `benthic cp`: [`plan`] decides what to copy, and [`upload`], [`download`], [`between`] or
-//! [`stripe`] copies it. `benthic mv` and `benthic mirror` use the same parts.
+//! `benthic cp`: [`plan`] finds the objects and files to copy, and [`upload`], [`download`],
+//! [`between`] or [`stripe`] copies it. `benthic mv` and `benthic mirror` use the same parts.
 
 pub mod between;
 pub mod download;

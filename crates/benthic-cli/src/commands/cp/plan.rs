@@ -1,5 +1,5 @@
-//! Decides what `cp` copies and where: distinguishes paths from addresses, walks directories and
-//! derives names.
+//! Finds the sources and the targets of `cp`: distinguishes paths from addresses, walks directories
+//! and derives names.
 
 use crate::jobs;
 use benthic_core::{Error, ErrorKind, Namespaces, ObjectId, Pool, PoolAddress, Result};

@@ -1,4 +1,4 @@
-//! The results as one HTML file: what the experiment shows first, then all measurements.
+//! The results as one HTML file: the findings first, then all measurements.
 
 use super::phases::Phase;
 use super::published::Published;

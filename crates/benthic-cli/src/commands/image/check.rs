@@ -1,4 +1,5 @@
-//! `benthic image check`: damage of an image, and what interrupted operations have left.
+//! `benthic image check`: damage of an image, and the objects that interrupted operations have
+//! left.
 
 use super::image_name;
 use super::open::images;

@@ -1,8 +1,8 @@
-//! Describes what a pool holds, before its removal: objects, bytes, tables and S3 buckets.
+//! Describes the contents of a pool, before its removal: objects, bytes, tables and S3 buckets.
 //!
 //! Counting a large pool takes hours, so the count stops early. A cluster's manager keeps totals,
 //! but they lag by seconds: a pool without objects in these statistics may have new ones. So small
-//! pools are counted everywhere, and the statistics describe only what was not counted.
+//! pools are counted everywhere, and the statistics describe only the rest.
 
 use crate::jobs;
 use benthic_ceph::RadosStore;

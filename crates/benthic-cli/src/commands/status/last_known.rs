@@ -1,4 +1,4 @@
-//! The last known values of what a poll did not see, each with its time.
+//! The last known values of things that a poll did not see, each with its time.
 
 use benthic_ceph::health::overview::Overview;
 use benthic_ceph::health::report::Report;

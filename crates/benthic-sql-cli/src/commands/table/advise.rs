@@ -1,5 +1,5 @@
-//! `benthic table advise`: records what queries of a table read, and suggests indexes and a sort
-//! order.
+//! `benthic table advise`: records the access of queries to a table, and suggests indexes and a
+//! sort order.
 
 use super::{TableAddress, count, line, time, with_separators};
 use benthic_program::exit::Outcome;

@@ -1,7 +1,7 @@
 //! The private directory of an attached image: its socket, its FUSE mount, and a lock.
 //!
 //! The program holds the lock as long as it runs. A directory without a lock holder belongs to a
-//! killed program, and the next one detaches what that has left.
+//! killed program, and the next one detaches the devices that it has left.
 
 use super::device::is_claimed;
 use super::fuse_loop::{devices_below, tear_down, unmount};
