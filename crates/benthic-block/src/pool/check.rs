@@ -1,5 +1,5 @@
-//! The check of an image. Every object that a map names must be stored. An interrupted operation may
-//! leave objects that no map names; they take space until a repair removes them.
+//! The check of an image. Every object that a map names must be stored. An interrupted operation
+//! may leave objects that no map names: they take space until a repair removes them.
 
 use super::blocks::BLOCKS_XATTR;
 use super::image::{PIECES_IN_FLIGHT, PoolImage};

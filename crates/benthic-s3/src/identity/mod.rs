@@ -177,7 +177,8 @@ impl Identity {
         self.id.clone().unwrap_or_else(|| user_name(account, name))
     }
 
-    /// Names the records that depend on the identity, if there are any; then it must not be removed.
+    /// Names the records that depend on the identity, if there are any. Then it must not be
+    /// removed.
     fn in_use(&self, kind: IdentityKind) -> Option<&'static str> {
         let has_policies = self.policies.as_ref().is_some_and(|policies| !policies.is_empty());
         [
