@@ -15,7 +15,7 @@ use benthic_striped::lock::Lock;
 use benthic_striped::read::{self, Options, StripedReader};
 use benthic_striped::{Striped, StripedState};
 use bytes::{Bytes, BytesMut};
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{
@@ -82,14 +82,6 @@ fn disposition(name: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("attachment; filename*=UTF-8''{escaped}"))
         .unwrap_or(HeaderValue::from_static("attachment"))
 }
-
-trait Boxed: Stream<Item = Result<Frame<Bytes>>> + Send + Sized + 'static {
-    fn boxed(self) -> stream::BoxStream<'static, Result<Frame<Bytes>>> {
-        Box::pin(self)
-    }
-}
-
-impl<T: Stream<Item = Result<Frame<Bytes>>> + Send + 'static> Boxed for T {}
 
 async fn in_time<T>(read: impl Future<Output = Result<T>>) -> Result<T> {
     let late = || Error::new(ErrorKind::Unavailable, "the store did not answer in time");
