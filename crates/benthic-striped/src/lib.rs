@@ -300,6 +300,12 @@ async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
     }
 }
 
+fn encode(value: &impl Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
+}
+
 fn has_mark(xattrs: &BTreeMap<String, Bytes>) -> bool {
     xattrs.keys().any(|name| name.starts_with("striper.") || name.starts_with("benthic."))
 }

@@ -7,7 +7,7 @@
 //! locks and libradosstriper's exclude each other. The lease lets another copy continue soon after
 //! a program was killed.
 
-use super::{BEGUN_XATTR, SIZE_XATTR, Striped};
+use super::{BEGUN_XATTR, NOTE_XATTR, SIZE_XATTR, Striped, UnfinishedChange, encode};
 use benthic_classes::lock::wire::{Input, Mode};
 use benthic_core::{
     ClassCall, ClassHost, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stopwatch, Store, WriteOp,
@@ -158,10 +158,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub fn unique(&self) -> String {
-        self.at.unique()
-    }
-
     /// Fails if the lock is known to be lost, or if its lease may have ended. Success is no proof
     /// that the lock is held: this process learns of a broken lock only at the next renewal, and
     /// the monotonic clock stops while the machine sleeps.
@@ -186,6 +182,18 @@ impl Watch {
         // Other programs leave the note in place and set the size.
         let is_ours = xattrs.get(BEGUN_XATTR) == Some(begun) && !xattrs.contains_key(SIZE_XATTR);
         if is_ours { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Marks a striped object as incomplete, so that no program reads it, and notes an upper bound
+    /// of its pieces. Returns the note, which stays until another run starts a change.
+    ///
+    /// # Errors
+    /// As [`Watch::write_held`].
+    pub async fn begin_change(&self, pieces: u64) -> Result<Bytes> {
+        let begun = encode(&UnfinishedChange { run: self.at.unique(), pieces })?;
+        let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());
+        self.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
+        Ok(begun)
     }
 
     /// Writes to the first object if the lock is still held, and renews the lock, in one operation.

@@ -2,7 +2,7 @@
 //! first object last.
 
 use super::lock::{Lock, Watch};
-use super::{BEGUN_XATTR, Head, Striped, StripedState, write};
+use super::{BEGUN_XATTR, Head, Striped, StripedState};
 use benthic_classes::lock::wire::Mode;
 use benthic_core::{Compare, ErrorKind, Result, WriteOp};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ async fn remove_others(lock: &Lock, at: &Striped, jobs: usize) -> Result<(u64, B
         at.check_striped(head).await?;
     }
     let count = at.pieces_of(&head.map_or(StripedState::Bare, |head| head.state)).await?;
-    let begun = write::begin(&lock.watch(), count).await?;
+    let begun = lock.watch().begin_change(count).await?;
     pieces(at, 1..count, jobs, &lock.watch(), &begun).await?;
     Ok((count, begun))
 }

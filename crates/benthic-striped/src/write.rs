@@ -19,7 +19,7 @@ use super::part::{cannot_read, gather};
 use super::read::{CopyResult, Options, ReadPiece, StripedReader, Verification, digest_of_pieces};
 use super::{
     BEGUN_XATTR, Head, NOTE_XATTR, Note, OBJECT_SIZE_XATTR, PIECE_XATTR, SIZE_XATTR, STRIPE_COUNT_XATTR,
-    STRIPE_UNIT_XATTR, Striped, StripedState, UnfinishedChange, blocking, digest, digest_in_store, is_marked,
+    STRIPE_UNIT_XATTR, Striped, StripedState, blocking, digest, digest_in_store, encode, is_marked,
     modified_unix_ns, remove, window,
 };
 use benthic_classes::lock::wire::Mode;
@@ -276,16 +276,8 @@ async fn store_locked(
     Ok(CopyResult { size_bytes, pieces, pieces_kept, unchanged: false, checked })
 }
 
-/// Marks a striped object as incomplete, so that no program reads it, and notes an upper bound of
-/// its pieces. Returns the note, which stays until another run starts a change.
-pub async fn begin(watch: &Watch, pieces: u64) -> Result<Bytes> {
-    let begun = encode(&UnfinishedChange { run: watch.unique(), pieces })?;
-    let op = WriteOp::new().set_xattr(BEGUN_XATTR, begun.clone());
-    watch.write_held(op.remove_xattr(SIZE_XATTR).remove_xattr(NOTE_XATTR)).await?;
-    Ok(begun)
-}
-
-/// Calls [`begin`] once, before the first change. Until then an unchanged object stays readable.
+/// Calls [`Watch::begin_change`] once, before the first change. Until then an unchanged object
+/// stays readable.
 #[derive(Clone)]
 struct BeginOnce {
     watch: Watch,
@@ -294,9 +286,9 @@ struct BeginOnce {
 }
 
 impl BeginOnce {
-    /// Returns the note of [`begin`] and writes it on the first call.
+    /// Returns the note of [`Watch::begin_change`] and writes it on the first call.
     async fn note(&self) -> Result<Bytes> {
-        self.begun.get_or_try_init(|| begin(&self.watch, self.pieces)).await.cloned()
+        self.begun.get_or_try_init(|| self.watch.begin_change(self.pieces)).await.cloned()
     }
 
     fn has_begun(&self) -> bool {
@@ -325,12 +317,6 @@ async fn complete(
     };
     let written = at.pool.write(&at.piece(0)?, op).await;
     written.map(|_| ()).map_err(|error| explain_conflict(error, "the striped object"))
-}
-
-fn encode(value: &impl serde::Serialize) -> Result<Bytes> {
-    serde_json::to_vec(value)
-        .map(Bytes::from)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
 }
 
 struct PieceWriter {

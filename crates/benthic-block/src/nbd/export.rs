@@ -1,6 +1,5 @@
 //! The images that a server serves.
 
-use super::metrics::Metrics;
 use super::stats::Stats;
 use super::throttle::Throttle;
 use crate::{Image, Limits};
@@ -36,17 +35,12 @@ impl Export {
 }
 
 /// The images that a server serves.
-pub struct Exports(Vec<Arc<Export>>);
+pub struct Exports(pub(super) Vec<Arc<Export>>);
 
 impl Exports {
     pub fn new(exports: Vec<Export>) -> Exports {
         let numbered = |(number, export)| Arc::new(Export { number, ..export });
         Exports(exports.into_iter().enumerate().map(numbered).collect())
-    }
-
-    /// Reads what a server measures of these exports.
-    pub fn metrics(&self) -> Metrics {
-        Metrics::new(self.0.clone())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Export> {

@@ -1,6 +1,6 @@
 //! The state of a server's exports in Prometheus' text format.
 
-use super::export::Export;
+use super::export::{Export, Exports};
 use super::stats::{BOUNDS_US, Kind, KindStats, Stats};
 use crate::{ImageInfo, Limits};
 use std::fmt::Write;
@@ -33,11 +33,14 @@ pub struct KindMetrics {
     pub slow: u64,
 }
 
-impl Metrics {
-    pub(super) fn new(exports: Vec<Arc<Export>>) -> Metrics {
-        Metrics(exports)
+impl Exports {
+    /// The measurements of these exports.
+    pub fn metrics(&self) -> Metrics {
+        Metrics(self.0.clone())
     }
+}
 
+impl Metrics {
     /// The metrics in Prometheus' text format, version 0.0.4.
     pub fn text(&self) -> String {
         let mut out = String::new();
