@@ -3,7 +3,7 @@
 use crate::handles::Item;
 use crate::rados::ioctx::Done;
 use benthic_core::op::{OmapPage, ReadOp, ReadOutput, ReadStep};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, limits};
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Pool, Result, limits};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
@@ -93,36 +93,23 @@ pub async fn range(
     let mut attempt = 0;
     'again: loop {
         attempt += 1;
-        let op = ReadOp::new().read(offset_bytes, len_bytes.min(part_bytes));
-        let first = pool.read(object, op).await?;
-        let version = first.version;
-        let mut data = BytesMut::from(data_of(first.outputs)?);
+        let first = Fetch::read(offset_bytes, len_bytes.min(part_bytes));
+        let (first, version) = pool.fetch(object, first).await?;
+        let mut data = BytesMut::from(first);
         while (data.len() as u64) < len_bytes
             && (data.len() as u64).is_multiple_of(part_bytes)
             && !data.is_empty()
         {
             let left_bytes = (len_bytes - data.len() as u64).min(part_bytes);
-            let op = ReadOp::new().assert_version(version).read(offset_bytes + data.len() as u64, left_bytes);
-            match pool.read(object, op).await {
-                Ok(reply) => {
-                    let part = data_of(reply.outputs)?;
-                    if part.is_empty() {
-                        break;
-                    }
-                    data.extend_from_slice(&part);
-                }
+            let part = Fetch::read(offset_bytes + data.len() as u64, left_bytes).assert_version(version);
+            match pool.fetch(object, part).await {
+                Ok((part, _)) if part.is_empty() => break,
+                Ok((part, _)) => data.extend_from_slice(&part),
                 Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => continue 'again,
                 Err(error) => return Err(error),
             }
         }
         return Ok((data.freeze(), version));
-    }
-}
-
-fn data_of(outputs: Vec<ReadOutput>) -> Result<Bytes> {
-    match outputs.into_iter().next() {
-        Some(ReadOutput::Data(data)) => Ok(data),
-        _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
     }
 }
 

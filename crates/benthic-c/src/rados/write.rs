@@ -9,7 +9,7 @@ use crate::rados::ioctx::Done;
 use crate::rados::read::{compare, page};
 use benthic_core::error::errno;
 use benthic_core::op::{Compare, Guard, ReadOp, ReadOutput, WriteOp, WriteStep};
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, limits};
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Pool, Result, limits};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -197,20 +197,12 @@ async fn keys_between(
     let mut keys = Vec::new();
     let mut len_bytes = 0;
     // `after` leaves out its own key.
-    let first =
-        ReadOp::new().assert_version(version).omap_get(Some(begin.clone()).filter(|key| !key.is_empty()));
-    let mut outputs = pool.read(object, first).await?.outputs;
-    keys.extend(
-        outputs.pop().map(page).transpose()?.unwrap_or_default().entries.into_iter().map(|(key, _)| key),
-    );
     let mut after = Some(begin.clone()).filter(|key| !key.is_empty());
+    let (first, _) = pool.fetch(object, Fetch::omap_get(after.clone()).assert_version(version)).await?;
+    keys.extend(first.entries.into_iter().map(|(key, _)| key));
     loop {
-        let op = ReadOp::new().assert_version(version).omap_range(
-            after,
-            Bytes::new(),
-            limits::OMAP_PAGE_ENTRIES_MAX,
-        );
-        let found = pool.read(object, op).await?.outputs.pop().map(page).transpose()?.unwrap_or_default();
+        let page = Fetch::omap_range(after, Bytes::new(), limits::OMAP_PAGE_ENTRIES_MAX);
+        let (found, _) = pool.fetch(object, page.assert_version(version)).await?;
         for (key, _) in &found.entries {
             if key >= end {
                 return Ok(keys);

@@ -6,8 +6,7 @@ use crate::handles::HANDLES;
 use crate::rados::ioctx::{Done, Ioctx};
 use crate::rados::list::{Entries, Objects};
 use benthic_core::error::errno;
-use benthic_core::op::{ReadOp, ReadOutput};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Fetch, Result};
 use bytes::Bytes;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::{null, null_mut};
@@ -67,12 +66,9 @@ api! {
         let entries = Arc::<Entries>::default();
         let filled = Arc::clone(&entries);
         let work = item::<Ioctx, _>(io)?.work(object, true, |pool, object| async move {
-            let reply = pool.read(&object, ReadOp::new().list_xattrs()).await?;
-            let Some(ReadOutput::Xattrs(xattrs)) = reply.outputs.into_iter().next() else {
-                return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
-            };
+            let (xattrs, version) = pool.fetch(&object, Fetch::list_xattrs()).await?;
             filled.fill(xattrs.into_iter().map(|(name, value)| (Bytes::from(name), value)));
-            Ok(Done { result: 0, version: Some(reply.version) })
+            Ok(Done { result: 0, version: Some(version) })
         });
         let result = work?.wait()?;
         list.set(HANDLES.add(entries)? as Handle);

@@ -9,8 +9,8 @@ use crate::rados::read::{compare, range};
 use benthic_classes::lock::client::LockRequest;
 use benthic_classes::lock::wire::Mode;
 use benthic_core::error::errno;
-use benthic_core::op::{ReadOp, ReadOutput, WriteOp};
-use benthic_core::{ClassCall, Error, ErrorKind, Result, limits};
+use benthic_core::op::WriteOp;
+use benthic_core::{ClassCall, Error, ErrorKind, Fetch, Result, limits};
 use bytes::Bytes;
 use std::ffi::{c_char, c_int, c_long};
 use std::sync::Arc;
@@ -287,16 +287,13 @@ api! {
         let (object, name) = (object_name(object)?, xattr_name(name)?.to_owned());
         let buffer = Memory::new(buffer, len);
         let work = item::<Ioctx, _>(io)?.work(object, true, |pool, object| async move {
-            let reply = pool.read(&object, ReadOp::new().list_xattrs()).await?;
-            let Some(ReadOutput::Xattrs(mut xattrs)) = reply.outputs.into_iter().next() else {
-                return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
-            };
+            let (mut xattrs, version) = pool.fetch(&object, Fetch::list_xattrs()).await?;
             let Some(value) = xattrs.remove(&name) else { return Ok(Done::new(-errno::ENODATA)) };
             if !buffer.fits(value.len()) {
                 return Ok(Done::new(-errno::ERANGE));
             }
             buffer.copy(&value)?;
-            Ok(Done::bytes(value.len(), reply.version))
+            Ok(Done::bytes(value.len(), version))
         });
         work?.wait()
     }
