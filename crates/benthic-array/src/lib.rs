@@ -64,7 +64,7 @@ pub use selection::{Bounded, PerAxis, Slice, TouchedChunks};
 pub use statistics::{IndexProgress, is_statistics};
 pub use values::Values;
 
-/// The decoders of stored and sent bytes, for tests and the fuzzer.
+/// Decoders of stored and sent bytes, for programs that read other formats and for the fuzzer.
 pub mod decoders {
     pub use crate::codec::{BytesCodec, Codecs, Pipeline};
     pub use crate::format::{ByteRange, Encoding, ObjectFormat, ReadObject, ShardIndexFormat};

@@ -4,8 +4,8 @@ use super::build;
 use super::cases::{self, CONTENT_BYTES_MAX, Case, Content};
 use super::profile::{self, Profile};
 use benthic_core::{
-    Class, ClassCall, ClassRegistry, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult,
-    ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
+    Class, ClassCall, ClassRegistry, Error, ErrorKind, Fetch, Method, MethodContext, MethodFlags,
+    MethodResult, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
 };
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::local::read_file;
@@ -142,7 +142,7 @@ struct Runner {
 
 /// The parts of an object that cases compare: data, attributes, and the first page of the omap.
 /// `None` if the object is missing.
-type State = Option<Vec<ReadOutput>>;
+type ObjectState = Option<Vec<ReadOutput>>;
 
 impl Runner {
     async fn open(dir: &Path, wasm: &Bytes, profiles_all: bool) -> Result<Runner> {
@@ -246,7 +246,7 @@ impl Runner {
         }
     }
 
-    async fn state(&self) -> Result<State> {
+    async fn state(&self) -> Result<ObjectState> {
         let op = ReadOp::new().stat().read(0, CONTENT_BYTES_MAX).list_xattrs().omap_range(None, "", 1_000);
         match self.pool.read(&self.object, op).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -328,12 +328,9 @@ impl Runner {
         }
         for (key, expected) in &case.expect.omap {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let entries =
-                none_if_missing(self.pool.read(&self.object, ReadOp::new().omap_get([key.clone()])).await)?;
-            let actual = entries.and_then(|reply| match reply.outputs.into_iter().next() {
-                Some(ReadOutput::Omap(page)) => page.entries.into_iter().next().map(|(_, value)| value),
-                _ => None,
-            });
+            let fetched = self.pool.fetch(&self.object, Fetch::omap_get([key.clone()])).await;
+            let entry = none_if_missing(fetched)?.and_then(|(page, _)| page.entries.into_iter().next());
+            let actual = entry.map(|(_, value)| value);
             compare(format!("omap {}", units::one_line(key)), expected, actual);
         }
         Ok(differences)
