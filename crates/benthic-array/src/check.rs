@@ -1,4 +1,4 @@
-//! Checks all objects of an array.
+//! Checks an array: decodes all stored chunks, and finds objects that do not belong to it.
 
 use crate::array::Array;
 use crate::class::Task;

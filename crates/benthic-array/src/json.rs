@@ -1,4 +1,4 @@
-//! Elements as JSON, and JSON with NaN.
+//! Elements of arrays as JSON, and a parser for JSON with NaN, which Python writes.
 
 use crate::dtype::{Dtype, Element, NumberKind, with_element};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Names of images and snapshots.
+//! The rule for the names of images, snapshots and groups.
 
 use benthic_core::{Error, ErrorKind, Result, names::check_pool_name};
 use std::fmt;

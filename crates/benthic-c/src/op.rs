@@ -1,4 +1,5 @@
-//! Compound operations under construction.
+//! Compound operations to which a C program still adds guards and steps. Limits on each keep their
+//! memory small.
 
 use crate::handles::Item;
 use benthic_core::op::{Guard, ReadOp, ReadStep, WriteOp, WriteStep};

@@ -1,4 +1,4 @@
-//! Open stores and pools.
+//! The stores and pools that a C program has open. Handles refer to them.
 
 use crate::completion::Callbacks;
 use crate::handles::Item;

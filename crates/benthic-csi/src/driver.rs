@@ -1,4 +1,5 @@
-//! The driver of one process, and one call of it.
+//! The driver, of which a process has one, and a call of the orchestrator with the pools that it
+//! has opened.
 
 use crate::errors::{Failure, Outcome};
 use benthic_block::{ImageAddress, Images};

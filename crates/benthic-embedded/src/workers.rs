@@ -1,4 +1,4 @@
-//! A pool of threads that runs operations.
+//! A pool of threads for operations that may block. Its queue is bounded.
 
 use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
 use parking_lot::{Condvar, Mutex, RwLock};

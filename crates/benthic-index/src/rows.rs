@@ -1,4 +1,4 @@
-//! A set of rows of an object.
+//! A set of row numbers of an object, as ranges, with union, intersection and difference.
 
 use crate::page::{Reader, push_number};
 use benthic_core::{Error, ErrorKind, Result};

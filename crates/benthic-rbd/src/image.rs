@@ -1,4 +1,5 @@
-//! An open image.
+//! An image that librbd has open. librbd's functions block, so each runs on a thread for blocking
+//! work.
 
 use crate::errors::{What, c_string, of};
 use crate::ffi::{DiffExtent, ErrnoResult, Features, RbdImage, Request, send};

@@ -1,4 +1,4 @@
-//! The images of a pool.
+//! The images of a pool on a Ceph cluster, through librbd.
 
 use crate::errors::{What, busy, c_string, of};
 use crate::ffi::{ErrnoResult, Features, RbdImage, RbdPool, Trashed, Watcher};

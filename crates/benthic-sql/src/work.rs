@@ -1,4 +1,4 @@
-//! Progress counters of a query.
+//! Counters of a query's progress, and the signal that stops the query.
 
 use benthic_table::Snapshot;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Sleeps and yields without an async runtime.
+//! Sleeping and yielding for a library that does not choose its async runtime.
 
 use futures::channel::oneshot;
 use std::future::poll_fn;

@@ -1,4 +1,4 @@
-//! Errors as clients of Reductionist get them.
+//! Errors in the form that clients of Reductionist expect.
 
 use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;

@@ -1,4 +1,4 @@
-//! Exact numbers of requests.
+//! Numbers of requests. They stay exact: floats cannot represent all 64-bit integers.
 
 use benthic_array::Dtype;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Encoding of new chunks.
+//! Encodes the chunks of new arrays with the chosen compressor.
 
 use super::{ZSTD_LEVEL, blosc};
 use crate::dtype::Dtype;

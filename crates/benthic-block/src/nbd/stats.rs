@@ -1,4 +1,4 @@
-//! Measures the requests of an export.
+//! Counters and latency histograms of an export's requests, and log lines for slow ones.
 
 use super::wire::{Request, command};
 use parking_lot::Mutex;

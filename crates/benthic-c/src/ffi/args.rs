@@ -1,4 +1,5 @@
-//! Arguments and results of calls from C.
+//! Arguments, results and errors of calls from C: handles, texts, memory of the caller, and
+//! pointers where a result goes.
 
 use crate::ffi::ErrorHandle;
 use crate::handles::{HANDLES, Item};

@@ -1,4 +1,5 @@
-//! Errors.
+//! The errors of the C API: a kind for programs, and a message for people. A failed call stores a
+//! handle of its error, which the caller frees.
 
 use crate::ffi::ErrorHandle;
 use crate::ffi::args::{free, item};

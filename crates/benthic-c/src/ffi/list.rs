@@ -1,4 +1,4 @@
-//! Listings.
+//! Listings of a pool's objects, page by page. A page stays in memory until the caller frees it.
 
 use crate::ffi::args::{Out, bytes, call, free, item, text};
 use crate::ffi::{ErrorHandle, PageHandle, PoolHandle};

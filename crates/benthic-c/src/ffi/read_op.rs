@@ -1,4 +1,5 @@
-//! Compound read operations.
+//! Compound read operations: a program creates one, adds guards and steps, and runs it any number
+//! of times.
 
 use crate::ffi::args::{Out, bytes, call, check_len, free, item, object_name, text};
 use crate::ffi::object::class_call;

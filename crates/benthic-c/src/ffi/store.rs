@@ -1,4 +1,4 @@
-//! Stores and pools.
+//! Stores and pools: opening and closing stores, and creating, listing, opening and removing pools.
 
 use crate::ffi::args::{Out, call, free, item, namespace, pool_name, uri};
 use crate::ffi::{ErrorHandle, PageHandle, PoolHandle, ReplyHandle, StoreHandle};

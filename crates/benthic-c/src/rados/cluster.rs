@@ -1,4 +1,5 @@
-//! A client of a store.
+//! A client as librados' API has it: first options, then a connection. The store is that of an
+//! environment variable or an option.
 
 use crate::handles::Item;
 use crate::rados::completion::Completion;

@@ -1,4 +1,5 @@
-//! Completions of librados.
+//! The completion of an asynchronous operation: its result, the threads that wait for it, and its
+//! callback.
 
 use crate::handles::Item;
 use parking_lot::{Condvar, Mutex};

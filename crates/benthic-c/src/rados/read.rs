@@ -1,4 +1,4 @@
-//! Read operations.
+//! Read operations with librados' results: compound ones, and reads of any length.
 
 use crate::handles::Item;
 use crate::rados::ioctx::Done;

@@ -1,4 +1,4 @@
-//! `benthic catalog serve`.
+//! `benthic catalog serve`: serves tables to readers of Iceberg.
 
 use benthic_catalog::auth::Auth;
 use benthic_catalog::bucket::TablesSal;

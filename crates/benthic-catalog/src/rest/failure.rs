@@ -1,4 +1,4 @@
-//! Errors as the catalog's clients get them.
+//! Errors in the form that Iceberg's clients expect.
 
 use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;

@@ -1,4 +1,4 @@
-//! Why a query ends early.
+//! The errors that end a query early, with S3's codes.
 
 use benthic_core::Error;
 use serde::{Deserialize, Serialize};

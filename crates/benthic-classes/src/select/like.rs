@@ -1,4 +1,4 @@
-//! Patterns of LIKE.
+//! Matches texts with the patterns of LIKE, in bounded time.
 
 use super::Work;
 use super::failure::{Fault, fault};

@@ -1,4 +1,4 @@
-//! A parsed query.
+//! The syntax tree of a query.
 
 use super::timestamp::DatePart;
 use super::value::Value;

@@ -1,4 +1,5 @@
-//! Runs a query on the data of an object.
+//! Runs a query on the data of an object: reads the records of a part, evaluates the query on each,
+//! and passes the answer on in pieces.
 
 use super::csv::{Dialect, Record, Records};
 use super::eval::{Row, eval, order};

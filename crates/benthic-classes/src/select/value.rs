@@ -1,4 +1,4 @@
-//! Values of expressions.
+//! The values of expressions, and the conversions between their types.
 
 use super::decimal::Decimal;
 use super::failure::{Fault, fault};

@@ -1,4 +1,4 @@
-//! Writes the records of answers.
+//! Writes the selected records as CSV or JSON.
 
 use super::failure::Failure;
 use super::json::write_text;

@@ -1,4 +1,4 @@
-//! `benthic csi`.
+//! `benthic csi`: runs the driver for Kubernetes.
 
 use benthic_core::{Action, Error, ErrorKind, Result};
 use benthic_csi::driver::Config;

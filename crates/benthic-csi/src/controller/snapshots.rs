@@ -1,4 +1,4 @@
-//! Snapshots of volumes.
+//! The calls for snapshots of volumes. A snapshot of a volume is a snapshot of its image.
 
 use super::{READ_AT_ONCE, bad_token, bytes, page};
 use crate::driver::{Call, require};

@@ -1,4 +1,4 @@
-//! Volumes: images.
+//! The calls that create, delete, list and enlarge volumes. A volume is a block image.
 
 use super::{READ_AT_ONCE, bad_token, bytes, page};
 use crate::driver::{Call, require};

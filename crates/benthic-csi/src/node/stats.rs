@@ -1,4 +1,4 @@
-//! The space of a volume.
+//! The call for the size and the used space of a volume on this node.
 
 use crate::driver::{Call, require};
 use crate::errors::{Failure, Outcome};

@@ -1,4 +1,4 @@
-//! Groups of images.
+//! librbd's functions for groups of images.
 
 use super::{ErrnoResult, GroupImageInfo, GroupSnapInfo, RbdImage, RbdPool, check, filled, names, text};
 use benthic_core::error::errno;

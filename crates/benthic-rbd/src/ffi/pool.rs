@@ -1,4 +1,4 @@
-//! The images of a pool.
+//! librbd's functions for a pool: creating, cloning, listing, removing and renaming images.
 
 use super::{Api, ErrnoResult, Handle, ImageSpec, api, check, filled, names, text};
 use benthic_block::Geometry;

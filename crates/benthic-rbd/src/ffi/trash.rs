@@ -1,4 +1,4 @@
-//! The trash of a pool.
+//! librbd's functions for the trash of a pool.
 
 use super::{ErrnoResult, RbdPool, TrashInfo, check, filled, text};
 use std::ffi::{CStr, c_int};

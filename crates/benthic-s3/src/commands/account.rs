@@ -1,4 +1,4 @@
-//! `benthic s3 account`.
+//! `benthic s3 account`: creates, lists, suspends and removes accounts.
 
 use super::{GatewayPools, time};
 use benthic_program::exit::Outcome;

@@ -1,4 +1,5 @@
-//! `benthic s3 bucket`.
+//! `benthic s3 bucket`: lists and checks buckets, and creates those that show the objects of a
+//! pool.
 
 use super::{GatewayPools, all_buckets, bucket_json, keys, limit, time, usage};
 use benthic_core::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! `benthic s3 events target`.
+//! `benthic s3 events target`: the web servers and message brokers that get events.
 
 use super::{GatewayPools, account_and_name};
 use benthic_core::{Action, Environment, Error, ErrorKind, Result};

@@ -1,4 +1,5 @@
-//! `benthic s3 events`.
+//! `benthic s3 events`: shows the events that wait or could not be delivered, and retries or
+//! removes the latter.
 
 use super::event_targets::{self, TargetCommand};
 use super::{GatewayPools, all_buckets, time};

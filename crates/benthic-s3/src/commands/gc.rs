@@ -1,4 +1,4 @@
-//! `benthic s3 gc`.
+//! `benthic s3 gc`: shows the garbage of deleted objects, and collects it.
 
 use super::GatewayPools;
 use benthic_core::{Clock, Environment, Result, SystemClock};

@@ -1,4 +1,4 @@
-//! `benthic s3 key`.
+//! `benthic s3 key`: creates, lists, checks, suspends and removes access keys.
 
 use super::{GatewayPools, time};
 use benthic_core::{Action, Error, ErrorKind, Result};

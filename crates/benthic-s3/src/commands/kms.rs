@@ -1,4 +1,4 @@
-//! `benthic s3 kms`.
+//! `benthic s3 kms`: creates, rotates, disables and removes the keys of SSE-KMS.
 
 use super::{GatewayPools, time};
 use benthic_core::{Error, ErrorKind};

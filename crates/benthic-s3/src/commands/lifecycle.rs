@@ -1,4 +1,5 @@
-//! `benthic s3 lifecycle`.
+//! `benthic s3 lifecycle`: applies the lifecycle rules of buckets, and shows the last run. A
+//! gateway runs the same code once an hour.
 
 use super::{GatewayPools, all_buckets, time};
 use benthic_core::{Environment, Error, ErrorKind, Result};

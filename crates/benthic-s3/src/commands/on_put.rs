@@ -1,4 +1,5 @@
-//! `benthic s3 on-put`.
+//! `benthic s3 on-put`: sets and removes rules that run a class method on each new object of a
+//! bucket.
 
 use super::GatewayPools;
 use super::code::StoreCode;

@@ -1,4 +1,4 @@
-//! `benthic s3 quota`.
+//! `benthic s3 quota`: sets and shows the limits on a bucket's bytes and objects.
 
 use super::{GatewayPools, bucket_json, limit};
 use benthic_program::exit::Outcome;

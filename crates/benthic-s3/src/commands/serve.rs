@@ -1,4 +1,5 @@
-//! `benthic s3 serve`.
+//! `benthic s3 serve`: the gateway, with its background work: garbage collection, lifecycle rules,
+//! events and access logs.
 
 use super::code::StoreCode;
 use super::upstream::UpstreamArgs;

@@ -1,4 +1,4 @@
-//! `benthic s3 storage-class`.
+//! `benthic s3 storage-class`: storage classes, which are names for pools.
 
 use super::GatewayPools;
 use benthic_program::exit::Outcome;

@@ -1,4 +1,4 @@
-//! `benthic s3 usage`.
+//! `benthic s3 usage`: counts the objects and bytes of buckets.
 
 use super::{GatewayPools, all_buckets};
 use benthic_program::exit::Outcome;

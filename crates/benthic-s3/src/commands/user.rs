@@ -1,4 +1,4 @@
-//! `benthic s3 user`.
+//! `benthic s3 user`: creates, lists and removes the users of an account.
 
 use super::user_policy::{self, UserPolicyCommand};
 use super::{GatewayPools, account_and_user, time};

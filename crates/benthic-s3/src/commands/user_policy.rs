@@ -1,4 +1,4 @@
-//! `benthic s3 user policy`.
+//! `benthic s3 user policy`: the policies that limit what a user may do.
 
 use super::{GatewayPools, account_and_user};
 use benthic_core::{Error, ErrorKind, Result};

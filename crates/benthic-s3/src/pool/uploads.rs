@@ -1,4 +1,4 @@
-//! Multipart uploads.
+//! Multipart uploads in pools: each upload and its parts have entries in the shard of the key.
 
 use super::PoolSal;
 use super::convert::{object_before, with_lock};

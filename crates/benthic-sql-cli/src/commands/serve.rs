@@ -1,4 +1,4 @@
-//! `benthic sql serve`.
+//! `benthic sql serve`: SQL for programs that speak Postgres' protocol or Arrow Flight SQL.
 
 use super::{PUSHDOWN, one_of};
 use benthic_core::pushdown::Pushdown;

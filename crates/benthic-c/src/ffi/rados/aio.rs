@@ -1,4 +1,5 @@
-//! Completions.
+//! Completions: a program that starts an operation waits for its completion, or gives it a
+//! callback.
 
 use super::{Handle, api, void_api};
 use crate::ffi::args::{Out, free, item};

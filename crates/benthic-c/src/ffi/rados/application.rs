@@ -1,4 +1,4 @@
-//! Applications of pools.
+//! Applications of pools: Ceph's record of the programs that a pool is for, with their metadata.
 
 use super::{Handle, api, copy_all, with_nuls};
 use crate::ffi::args::{item, text};

@@ -1,4 +1,4 @@
-//! Clusters: creation, options, connection.
+//! Clusters: creating a client, its options, connecting it, and the cluster's pools.
 
 use super::{Handle, Memory, ResultPointer, api, free, unsupported, void_api};
 use crate::ffi::args::{Out, item, pool_name, text};

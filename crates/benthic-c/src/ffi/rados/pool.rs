@@ -1,4 +1,4 @@
-//! I/O contexts.
+//! I/O contexts: a pool and a namespace, on which a program runs operations.
 
 use super::{Handle, Memory, api, void_api};
 use crate::ffi::args::{Out, free, item, pool_name, text};

@@ -1,4 +1,4 @@
-//! Compound read operations.
+//! Compound read operations. Running one makes it empty, as with librados.
 
 use super::write_op::{omap_key, omap_keys};
 use super::{Handle, ResultPointer, api, void_api};

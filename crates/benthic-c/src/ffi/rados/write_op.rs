@@ -1,4 +1,4 @@
-//! Compound write operations.
+//! Compound write operations. Running one makes it empty, as with librados.
 
 use super::object::{call, repeated};
 use super::{Handle, ResultPointer, api, unsupported, void_api};

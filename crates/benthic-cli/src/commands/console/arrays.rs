@@ -1,4 +1,5 @@
-//! Arrays: `benthic array`.
+//! The console's requests for arrays: lists, descriptions and pictures. The program `benthic array`
+//! computes them.
 
 use crate::commands::console::Console;
 use crate::commands::console::data::sandboxed;

@@ -1,4 +1,4 @@
-//! Classes and calls of their methods.
+//! The console's requests for classes: lists them, and calls their methods.
 
 use crate::commands;
 use crate::commands::class;

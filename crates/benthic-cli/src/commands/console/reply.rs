@@ -1,4 +1,4 @@
-//! Responses of the console.
+//! The console's HTTP responses.
 
 use crate::commands::serving::{self, Answer};
 use benthic_core::{Error, ErrorKind};

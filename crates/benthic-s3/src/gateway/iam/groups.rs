@@ -1,4 +1,4 @@
-//! Groups of users.
+//! IAM's calls for groups of users.
 
 use super::{Call, Target, element, failure};
 use crate::identity::{Identity, IdentityKind};

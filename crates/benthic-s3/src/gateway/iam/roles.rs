@@ -1,4 +1,4 @@
-//! Roles.
+//! IAM's calls for roles, which callers assume for a session.
 
 use super::policies::malformed;
 use super::{Call, Target, element, failure, field, invalid};

@@ -1,4 +1,4 @@
-//! Users and their keys.
+//! IAM's calls for users and their access keys.
 
 use super::{Call, Target, date, element, failure, field, invalid};
 use crate::identity::{Caller, Identity, IdentityKind, Key, ROOT_USER, root_arn};
