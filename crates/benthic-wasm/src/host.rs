@@ -167,8 +167,9 @@ impl Host {
     }
 
     /// Stores the error of `proc_exit`.
-    pub(crate) fn exited(&mut self, status: u32, why: Option<String>) {
-        let message = why.map_or("the method exited".to_owned(), |why| format!("the method exited: {why}"));
+    pub(crate) fn exited(&mut self, status: u32, error: Option<String>) {
+        let message =
+            error.map_or("the method exited".to_owned(), |error| format!("the method exited: {error}"));
         self.fault = Some(Error::new(ErrorKind::ClassFailed, message).with("status", status));
     }
 

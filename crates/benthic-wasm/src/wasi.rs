@@ -128,8 +128,8 @@ impl Host {
     /// `None` is a trap.
     pub fn wasi_exit(&mut self, status: u32) -> Option<()> {
         self.end_last_line(STDERR);
-        let why = self.wasi.first_error.take();
-        self.exited(status, why);
+        let error = self.wasi.first_error.take();
+        self.exited(status, error);
         None
     }
 
@@ -146,21 +146,22 @@ impl Host {
             return Some(INVAL);
         }
         for index in 0..count {
-            let wanted: [u8; 48] =
+            let subscription: [u8; 48] =
                 self.part(memory, subscriptions.checked_add(48 * index)?, 48)?.try_into().ok()?;
-            let number = |at: usize| u64::from_le_bytes(wanted[at..at + 8].try_into().unwrap_or_default());
-            let is_clock = wanted[8] == 0;
+            let number =
+                |at: usize| u64::from_le_bytes(subscription[at..at + 8].try_into().unwrap_or_default());
+            let is_clock = subscription[8] == 0;
             if is_clock {
-                let is_absolute = wanted[40] & 1 != 0;
+                let is_absolute = subscription[40] & 1 != 0;
                 let until =
                     if is_absolute { number(24) } else { self.wasi.now_ns.saturating_add(number(24)) };
                 self.wasi.now_ns = self.wasi.now_ns.max(until);
             }
             // The user's data (u64), the error (u16) and the type (u8).
             let mut event = [0; 32];
-            event[..8].copy_from_slice(&wanted[..8]);
+            event[..8].copy_from_slice(&subscription[..8]);
             event[8] = if is_clock { SUCCESS as u8 } else { BADF as u8 };
-            event[10] = wanted[8];
+            event[10] = subscription[8];
             put(memory, events.checked_add(32 * index)?, &event)?;
         }
         put(memory, reported, &count.to_le_bytes())

@@ -1,5 +1,5 @@
-//! The data file: extents of object data, in whole blocks. Only the metadata knows what an extent
-//! contains, and its checksum.
+//! The data file: extents of object data, in whole blocks. The file does not describe itself: the
+//! metadata says which object an extent belongs to, and has its checksum.
 
 use super::alloc::GRANULE_BLOCKS;
 use super::buffers::Buffers;
@@ -25,6 +25,7 @@ const PUNCH_BYTES_MIN: u64 = GRANULE_BLOCKS * BLOCK_BYTES;
 /// A longer read runs on a worker thread, even if its data is in memory.
 const MEMORY_BYTES_MAX: u64 = 256 * 1024;
 
+/// Where a read may get its data from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Only the page cache, and only for short reads. Otherwise the read fails with `Busy`.
@@ -57,11 +58,11 @@ impl DataFile {
         DataFile::open_with(path, OpenOptions::new().read(true).write(true), BTreeMap::new())
     }
 
-    /// Opens a data file read-only, as if these blocks had been written. The map has a block's
-    /// number and its bytes from the start of the block.
-    pub fn open_below(path: &Path, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
+    /// Opens a data file read-only, as if the blocks of the overlay had been written. The overlay
+    /// maps the number of a block to its bytes from the start of the block.
+    pub fn open_with_overlay(path: &Path, overlay: BTreeMap<u64, Bytes>) -> Result<DataFile> {
         let mut data = DataFile::open_with(path, OpenOptions::new().read(true), overlay)?;
-        // Usually the file has the blocks, and reads without an overlay are faster.
+        // Drop blocks that the file has, as it usually does: reads without overlay are faster.
         let file = &data.file;
         data.overlay.retain(|block, bytes| {
             let mut found = vec![0; bytes.len()];

@@ -157,7 +157,7 @@ impl DirectReader {
     pub fn open(dir: &Path, revisions: File, owner: u64) -> Result<DirectReader> {
         let unusable = |e| Error::new(ErrorKind::Unavailable, "the lock cannot be read").with_source(e);
         let lock = File::open(super::lock_path(dir)).map_err(unusable)?;
-        let data = DataFile::open_below(&dir.join("data"), BTreeMap::new())?;
+        let data = DataFile::open_with_overlay(&dir.join("data"), BTreeMap::new())?;
         let (locations, random) = (Mutex::default(), RandomState::new());
         Ok(DirectReader { data, revisions, lock, owner: super::dir::owner_mark(owner), locations, random })
     }

@@ -108,7 +108,7 @@ impl Engine {
             if next_lsn > meta.applied_lsn + 1 && next_lsn != closed_lsn {
                 return Err(must_recover());
             }
-            (DataFile::open_below(&dir.data(), blocks)?, None)
+            (DataFile::open_with_overlay(&dir.data(), blocks)?, None)
         } else {
             let data = DataFile::open(&dir.data())?;
             let log = log.open()?;

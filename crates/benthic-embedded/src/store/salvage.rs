@@ -110,12 +110,12 @@ impl DamagedStore {
                 Kv::open(&kv_copy, cache_bytes)?
             }
         };
-        let data = DataFile::open_below(&dir.data(), blocks.clone()).or_else(|error| {
+        let data = DataFile::open_with_overlay(&dir.data(), blocks.clone()).or_else(|error| {
             note(format!("{error}; only data in the metadata and in the log is left"));
             let empty = work.join("data");
             File::create(&empty)
                 .map_err(|e| Error::io(Action::Admin, "a temporary file cannot be created", e))?;
-            DataFile::open_below(&empty, blocks)
+            DataFile::open_with_overlay(&empty, blocks)
         })?;
         let pools = pools(&kv).map_or_else(
             |error| {

@@ -1,13 +1,14 @@
 //! Tokens of identity providers (OpenID Connect), with which callers assume roles.
 //!
-//! A provider publishes its keys at an address that its discovery document names. The gateway asks
-//! a provider only if an account has it, caches its keys for an hour, and asks again for a token
-//! with an unknown key, but at most every ten seconds. So tokens that anybody can make up do not
-//! reach the provider. Requests that arrive while the gateway asks wait for the same answer.
+//! A provider publishes its keys at an address that its discovery document names. The gateway
+//! fetches the keys of a provider only if an account has registered it, and caches them for an
+//! hour. A token with an unknown key makes the gateway fetch the keys again, but at most every ten
+//! seconds, so invented tokens cannot flood a provider. Requests that arrive during a fetch wait
+//! for its result.
 //!
 //! Every client that may create providers chooses addresses that the gateway visits. So only
-//! `https` and addresses of the public internet are permitted, unless the operator permits others,
-//! and callers do not learn what happened there: the log of the gateway has that.
+//! `https` and addresses of the public internet are permitted, unless the operator permits others.
+//! The cause of a failed fetch goes to the gateway's log, and not to the caller.
 //!
 //! Source: OpenID Connect Discovery 1.0 and OpenID Connect Core 1.0.
 
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::Url;
 
-/// How long keys are used.
+/// How long the cache uses fetched keys.
 const KEYS_MS: u64 = 60 * 60 * 1_000;
 /// Time between two requests for the keys of a provider.
 const RETRY_MS: u64 = 10_000;
@@ -47,14 +48,14 @@ pub struct Issuers {
     permits_private: bool,
     environment: Environment,
     /// By account, so that the providers of one account do not push those of others out.
-    known: Mutex<HashMap<String, HashMap<Source, Shared>>>,
+    cache: Mutex<HashMap<String, HashMap<Source, CacheEntry>>>,
 }
 
 /// Where keys come from: the URL of a provider, and the certificates to trust.
 type Source = (String, BTreeSet<String>);
 
 /// The keys of a provider, which one request at a time renews.
-type Shared = Arc<tokio::sync::Mutex<ProviderKeys>>;
+type CacheEntry = Arc<tokio::sync::Mutex<ProviderKeys>>;
 
 /// The keys of a provider.
 #[derive(Default)]
@@ -68,7 +69,7 @@ struct ProviderKeys {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
     Refused(Refusal),
-    /// The provider does not answer as it should. The log has the cause.
+    /// The keys of the provider cannot be fetched. The log has the cause.
     NoKeys,
 }
 
@@ -81,7 +82,7 @@ struct Discovery {
 
 impl Issuers {
     pub fn new(permits_private: bool, environment: Environment) -> Issuers {
-        Issuers { permits_private, environment, known: Mutex::default() }
+        Issuers { permits_private, environment, cache: Mutex::default() }
     }
 
     /// Checks the URL of a new provider.
@@ -131,30 +132,29 @@ impl Issuers {
         provider: &OidcProvider,
         token: &Token<'_>,
     ) -> Result<Arc<[Key]>, Failure> {
-        let known = self.known(account, provider)?;
-        let mut known = known.lock_owned().await;
+        let mut cached = self.entry(account, provider)?.lock_owned().await;
         let now_ms = self.environment.clock.monotonic_ms();
         let is_within = |since: Option<u64>, ms| since.is_some_and(|since| now_ms.saturating_sub(since) < ms);
-        let is_fresh = is_within(known.fetched_ms, KEYS_MS);
-        if is_fresh && (token.names_one_of(&known.keys) || is_within(known.tried_ms, RETRY_MS)) {
-            return Ok(Arc::clone(&known.keys));
+        let is_fresh = is_within(cached.fetched_ms, KEYS_MS);
+        if is_fresh && (token.names_one_of(&cached.keys) || is_within(cached.tried_ms, RETRY_MS)) {
+            return Ok(Arc::clone(&cached.keys));
         }
-        if is_within(known.tried_ms, RETRY_MS) {
+        if is_within(cached.tried_ms, RETRY_MS) {
             return Err(Failure::NoKeys);
         }
         let (provider, permits_private) = (provider.clone(), self.permits_private);
         let environment = self.environment.clone();
-        // A task, so that the request goes on if the client disconnects. Else anybody could keep
-        // the keys away, with tokens that he makes up.
+        // The fetch is a task, because it must not end when the client disconnects: otherwise
+        // clients that send invented tokens and disconnect could prevent every fetch.
         let task = tokio::spawn(async move {
             let fetched = fetch(&provider, permits_private).await;
-            known.tried_ms = Some(environment.clock.monotonic_ms());
+            cached.tried_ms = Some(environment.clock.monotonic_ms());
             match fetched {
                 Ok(keys) => {
-                    known.keys = keys.into();
-                    known.fetched_ms = known.tried_ms;
+                    cached.keys = keys.into();
+                    cached.fetched_ms = cached.tried_ms;
                 }
-                // The keys that are still valid stay in use.
+                // Fresh keys stay in use.
                 Err(cause) => {
                     tracing::warn!(
                         provider = provider.url,
@@ -166,24 +166,25 @@ impl Issuers {
                     }
                 }
             }
-            Ok(Arc::clone(&known.keys))
+            Ok(Arc::clone(&cached.keys))
         });
         task.await.unwrap_or(Err(Failure::NoKeys))
     }
 
-    fn known(&self, account: &str, provider: &OidcProvider) -> Result<Shared, Failure> {
-        let mut accounts = self.known.lock();
+    /// The cache entry of a provider. Creates it if it is missing.
+    fn entry(&self, account: &str, provider: &OidcProvider) -> Result<CacheEntry, Failure> {
+        let mut accounts = self.cache.lock();
         let all = accounts.entry(account.to_owned()).or_default();
         let source = (provider.url.clone(), provider.thumbprints.clone());
-        if let Some(known) = all.get(&source) {
-            return Ok(Arc::clone(known));
+        if let Some(entry) = all.get(&source) {
+            return Ok(Arc::clone(entry));
         }
         if all.len() >= PROVIDERS_MAX {
             let now_ms = self.environment.clock.monotonic_ms();
-            // Those that were asked a moment ago stay, so that nobody is asked more often.
-            all.retain(|_, known| {
-                known.try_lock().map_or(true, |known| {
-                    known.tried_ms.is_some_and(|tried_ms| now_ms.saturating_sub(tried_ms) < RETRY_MS)
+            // Entries with a recent fetch stay, because they limit how often a provider is asked.
+            all.retain(|_, entry| {
+                entry.try_lock().map_or(true, |cached| {
+                    cached.tried_ms.is_some_and(|tried_ms| now_ms.saturating_sub(tried_ms) < RETRY_MS)
                 })
             });
             if all.len() >= PROVIDERS_MAX {

@@ -50,12 +50,14 @@ fn class_call((class, method, input): Call) -> ClassCall {
     ClassCall::new(class, method, input)
 }
 
-pub(crate) struct Called {
+/// The result of a call that succeeds.
+pub(crate) struct CallResult {
     pub(crate) output: Bytes,
     pub(crate) touched: bool,
 }
 
-pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Called, ErrorKind> {
+/// Does to the oracle's object what the method does to a real one.
+pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<CallResult, ErrorKind> {
     let input = str::from_utf8(&call.input).map_err(|_| InvalidArgument)?;
     match (call.class.as_str(), call.method.as_str(), object) {
         ("hello", "record", Some(_)) => Err(AlreadyExists),
@@ -102,10 +104,10 @@ pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<Call
     }
 }
 
-const WROTE: Result<Called, ErrorKind> = Ok(Called { output: Bytes::new(), touched: true });
+const WROTE: Result<CallResult, ErrorKind> = Ok(CallResult { output: Bytes::new(), touched: true });
 
-fn read(output: Bytes) -> Result<Called, ErrorKind> {
-    Ok(Called { output, touched: false })
+fn read(output: Bytes) -> Result<CallResult, ErrorKind> {
+    Ok(CallResult { output, touched: false })
 }
 
 fn greeting(name: &str) -> Bytes {

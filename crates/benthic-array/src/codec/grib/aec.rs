@@ -1,10 +1,11 @@
-//! CCSDS packing: integers in the adaptive entropy coding of space agencies.
+//! Decodes CCSDS packing: integers in the adaptive entropy coding of space agencies.
 //!
-//! Samples are in blocks, each with the best of several codes, and blocks in intervals. The first
-//! sample of an interval is stored as it is; each other one as the difference from the sample
-//! before, mapped to a number without sign. One block is in memory.
+//! A field consists of intervals, and an interval of blocks of samples. The encoder chose the
+//! shortest of several codes for each block. The first sample of an interval is stored unchanged.
+//! Each other sample is stored as its difference from the sample before, mapped to a number without
+//! sign. The decoder keeps one block in memory.
 //!
-//! The usual library, libaec, is C; the crate `rust-aec` is new and returns whole fields.
+//! Rejected: libaec, because it is C, and the crate `rust-aec`, because it returns whole fields.
 //!
 //! Source: CCSDS 121.0-B-3, Lossless Data Compression, with the options of libaec.
 
@@ -18,11 +19,11 @@ const IS_SIGNED: u8 = 1;
 const HAS_DIFFERENCES: u8 = 8;
 const IS_RESTRICTED: u8 = 16;
 const PADS_INTERVALS: u8 = 32;
-/// This number of zero blocks means all up to the end of a segment, or of the interval.
+/// This number of zero blocks means all blocks up to the end of a segment, or of the interval.
 const REST_OF_SEGMENT: u64 = 5;
 const SEGMENT_BLOCKS: u64 = 64;
 
-/// Template 5.42.
+/// The parameters of a field, from GRIB's template 5.42.
 pub struct Parameters {
     sample_bits: u32,
     has_differences: bool,
@@ -133,6 +134,7 @@ impl<'a> Aec<'a> {
     fn read_code(&mut self, first: usize) -> Result<()> {
         let Parameters { sample_bits, code_bits, block_samples, interval_blocks, .. } = self.parameters;
         let code = self.bits.read(code_bits)?;
+        // No compression: the samples as they are.
         if code == (1 << code_bits) - 1 {
             for sample in &mut self.block[..block_samples] {
                 *sample = self.bits.read(sample_bits)?;
@@ -144,6 +146,7 @@ impl<'a> Aec<'a> {
             self.block[0] = self.bits.read(sample_bits)?;
         }
         let samples = &mut self.block[first..block_samples];
+        // The second extension: one number for two samples.
         if is_pairs {
             let mut at = first;
             while at < block_samples {
@@ -159,6 +162,7 @@ impl<'a> Aec<'a> {
                 at += 1;
             }
         } else if code == 0 {
+            // A run of blocks that contain only zeros.
             let blocks = self.bits.unary()? + 1;
             let left = interval_blocks - self.next_block;
             let blocks = match blocks {
@@ -170,6 +174,7 @@ impl<'a> Aec<'a> {
             }
             self.zero_blocks = blocks - 1;
         } else {
+            // Split samples: the high bits of all samples in unary, then the low bits of all.
             let low_bits = code as u32 - 1;
             for sample in &mut *samples {
                 // There are fewer than 2³¹ bits.

@@ -1,5 +1,5 @@
-//! `benthic image check`: damage of an image, and the objects that interrupted operations have
-//! left.
+//! `benthic image check`: finds damage of an image, and finds and removes the objects that
+//! interrupted operations have left.
 
 use super::image_name;
 use super::open::images;
