@@ -21,7 +21,7 @@ use std::sync::Arc;
 const SMALL_BYTES_MAX: u64 = 4 << 10;
 /// Limit on a decoded chunk.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
-/// Number of parts that are written at once. Each is in memory.
+/// Number of parts that are written at once. Memory holds each as a whole.
 const PARTS_AT_ONCE: usize = 3;
 
 /// The file that arrays are made from.
@@ -34,7 +34,7 @@ pub struct SourceFile {
     token: String,
 }
 
-/// A change of the file during the command changes this.
+/// The size and the time of the file, which show whether it changes during the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileState {
     size_bytes: u64,

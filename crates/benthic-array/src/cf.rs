@@ -67,19 +67,19 @@ pub fn decoding(metadata: &ArrayMetadata) -> Result<Option<Decoding>> {
         None => (number("valid_min")?, number("valid_max")?),
         Some(_) => return Err(invalid("valid_range")),
     };
-    let none = Decoding { is_single: dtype == Dtype::Float32, ..Decoding::default() };
+    let unchanged = Decoding { is_single: dtype == Dtype::Float32, ..Decoding::default() };
     let decoding = Decoding {
         missing: Bounded(missing),
         valid_min: range.0,
         valid_max: range.1,
         scale: number("scale_factor")?,
         offset: number("add_offset")?,
-        ..none.clone()
+        ..unchanged.clone()
     };
-    Ok((decoding != none).then_some(decoding))
+    Ok((decoding != unchanged).then_some(decoding))
 }
 
-/// netCDF libraries store one number as a list, too.
+/// Some netCDF libraries store a single number as a list.
 fn single(value: &Value) -> &Value {
     match value {
         Value::Array(items) if items.len() == 1 => &items[0],
@@ -155,9 +155,9 @@ impl LabelRange {
         };
         let count = is_in.iter().filter(|is_in| **is_in).count();
         let Some(start) = is_in.iter().position(|is_in| *is_in) else {
-            let known = values.iter().copied().filter(|value| !value.is_nan());
+            let present = values.iter().copied().filter(|value| !value.is_nan());
             let (first, last) =
-                (known.clone().fold(f64::INFINITY, f64::min), known.fold(f64::NEG_INFINITY, f64::max));
+                (present.clone().fold(f64::INFINITY, f64::min), present.fold(f64::NEG_INFINITY, f64::max));
             let error = Error::new(ErrorKind::NotFound, "no coordinate is in this range")
                 .with("range", self)
                 .with("coordinates", format!("{first}..{last}"));

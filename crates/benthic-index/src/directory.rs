@@ -72,9 +72,9 @@ impl Directory {
         };
         // A row has one value, but any number of words.
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
-        let are_all = !tokenizer.is_empty() || sum == u64::from(rows);
-        let in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
-        if !reader.is_empty() || !in_order || !are_all || rows > i32::MAX as u32 {
+        let covers_all_rows = !tokenizer.is_empty() || sum == u64::from(rows);
+        let is_in_order = pages.is_sorted_by(|one, next| one.from <= next.from);
+        if !reader.is_empty() || !is_in_order || !covers_all_rows || rows > i32::MAX as u32 {
             return Err(corrupt("its pages do not cover all rows in order"));
         }
         Ok(Directory { columns, rows, distinct, stamp, pages, tokenizer })

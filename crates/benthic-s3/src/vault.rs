@@ -43,7 +43,7 @@ const FILE_BYTES_MAX: u64 = 4 * 1024;
 const CIPHERTEXT_BYTES_MAX: usize = 4 * 1024;
 /// Lifetime that a token of AppRole has if Vault names none, in seconds.
 const LEASE_S: u64 = 60;
-/// Time between two logins because Vault refuses a token before its time.
+/// Shortest time between two logins because Vault refuses a token that has not expired.
 const RELOGIN_MS: u64 = 10_000;
 
 /// How the gateway authenticates itself.
@@ -61,9 +61,9 @@ pub enum Auth {
 pub enum Failure {
     /// Vault cannot be reached, is sealed, or does not answer in time.
     Unavailable(String),
-    /// Vault permits the gateway nothing.
+    /// Vault denies the gateway access.
     Denied(String),
-    /// Vault cannot do it: for example, there is no such key, or the data key is not one of it.
+    /// Vault cannot do it: for example, the key does not exist, or has not encrypted the data key.
     Refused(String),
 }
 
@@ -85,11 +85,11 @@ pub struct Vault {
 struct Login {
     /// The token, and the time until which it is used.
     token: Option<(String, u64)>,
-    /// The last login because Vault refused a token before its time.
-    again_ms: Option<u64>,
+    /// The last login because Vault refused a token that had not expired.
+    relogin_ms: Option<u64>,
 }
 
-/// A decrypted data key, and the time since which it is known.
+/// A decrypted data key, and the time since which it is in the cache.
 struct Cached {
     data_key: [u8; 32],
     since_ms: u64,
@@ -144,7 +144,7 @@ impl Vault {
         let answer = self.call("encrypt", key, &input).await?;
         let ciphertext = answer["data"]["ciphertext"].as_str().filter(|text| is_ciphertext(text));
         let ciphertext = ciphertext.ok_or_else(|| unexpected("there is no ciphertext"))?.to_owned();
-        self.remember(entry(key, name, &ciphertext), *data_key);
+        self.cache_data_key(entry(key, name, &ciphertext), *data_key);
         Ok(ciphertext)
     }
 
@@ -170,11 +170,11 @@ impl Vault {
         let plaintext = answer["data"]["plaintext"].as_str().and_then(unbase64);
         let plaintext = plaintext.and_then(|plaintext| plaintext.try_into().ok());
         let data_key = plaintext.ok_or_else(|| unexpected("the plaintext is not a data key"))?;
-        self.remember(entry, data_key);
+        self.cache_data_key(entry, data_key);
         Ok(data_key)
     }
 
-    fn remember(&self, entry: [u8; 32], data_key: [u8; 32]) {
+    fn cache_data_key(&self, entry: [u8; 32], data_key: [u8; 32]) {
         let now_ms = self.environment.clock.monotonic_ms();
         let mut cache = self.cache.lock();
         cache.retain(|_, cached| now_ms.saturating_sub(cached.since_ms) < CACHE_MS);
@@ -198,7 +198,7 @@ impl Vault {
     async fn post_with_token(&self, path: &str, input: &Value) -> std::result::Result<Value, Failure> {
         let sent = self.token(None).await?;
         let mut answer = self.post(path, Some(&sent), input).await;
-        // The token may have ended before its time.
+        // Vault may have revoked the token before its expiry.
         if let (Err(Failure::Denied(_)), Auth::AppRole { .. }) = (&answer, &self.auth) {
             let token = self.token(Some(&sent)).await?;
             if token != sent {
@@ -208,8 +208,8 @@ impl Vault {
         answer
     }
 
-    /// The token to send. If Vault has `refused` the present one, this logs in again, but not more
-    /// often than every ten seconds: the role may lack the permission.
+    /// The token to send. `refused` is a token that Vault has just refused. The gateway then logs
+    /// in again, but at most every ten seconds, because the role may lack the permission.
     async fn token(&self, refused: Option<&str>) -> std::result::Result<String, Failure> {
         let unreadable = |error: Error| Failure::Denied(error.to_string());
         let (role_id, file) = match &self.auth {
@@ -218,10 +218,11 @@ impl Vault {
         };
         let mut login = self.login.lock().await;
         let now_ms = self.environment.clock.monotonic_ms();
-        let waits = login.again_ms.is_some_and(|again_ms| now_ms.saturating_sub(again_ms) < RELOGIN_MS);
+        let must_wait =
+            login.relogin_ms.is_some_and(|relogin_ms| now_ms.saturating_sub(relogin_ms) < RELOGIN_MS);
         if let Some((token, until_ms)) = &login.token
             && now_ms < *until_ms
-            && (waits || refused != Some(token.as_str()))
+            && (must_wait || refused != Some(token.as_str()))
         {
             return Ok(token.clone());
         }
@@ -229,13 +230,13 @@ impl Vault {
         let answer = self.post("auth/approle/login", None, &input).await;
         // A login that a client cancels does not count.
         if refused.is_some() {
-            login.again_ms = Some(now_ms);
+            login.relogin_ms = Some(now_ms);
         }
         let answer = answer?;
         let token = answer["auth"]["client_token"].as_str().filter(|token| is_header(token));
         let token = token.ok_or_else(|| unexpected("there is no token"))?.to_owned();
         let lease_s = answer["auth"]["lease_duration"].as_u64().filter(|seconds| *seconds > 0);
-        // Another token is needed a little before this one ends.
+        // Log in again after 80 % of the lifetime.
         let until_ms = now_ms.saturating_add(lease_s.unwrap_or(LEASE_S).saturating_mul(800));
         login.token = Some((token.clone(), until_ms));
         Ok(token)
@@ -265,13 +266,13 @@ impl Vault {
         if status == StatusCode::OK {
             return Ok(answer);
         }
-        let said = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let said = format!("{status} {}", said.collect::<Vec<_>>().join("; "));
-        let said = said.chars().take(300).collect::<String>();
+        let errors = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let message = format!("{status} {}", errors.collect::<Vec<_>>().join("; "));
+        let message = message.chars().take(300).collect::<String>();
         Err(match status {
-            StatusCode::FORBIDDEN => Failure::Denied(said),
-            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => Failure::Refused(said),
-            _ => Failure::Unavailable(said),
+            StatusCode::FORBIDDEN => Failure::Denied(message),
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => Failure::Refused(message),
+            _ => Failure::Unavailable(message),
         })
     }
 }
@@ -301,8 +302,8 @@ fn entry(key: &str, name: &str, ciphertext: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn unexpected(what: &str) -> Failure {
-    Failure::Unavailable(format!("Vault's answer is not as expected: {what}"))
+fn unexpected(cause: &str) -> Failure {
+    Failure::Unavailable(format!("Vault's answer is not as expected: {cause}"))
 }
 
 fn base64(data: &[u8]) -> String {

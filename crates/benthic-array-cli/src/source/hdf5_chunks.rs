@@ -1,4 +1,4 @@
-//! Where an HDF5 file has the chunks of a dataset.
+//! Finds the chunks of a dataset in an HDF5 file, from the dataset's layout and index of chunks.
 //!
 //! Source: the HDF5 File Format Specification, versions 2 and 3.
 
@@ -85,7 +85,7 @@ fn bytes(shape: &[u64], dtype: Dtype) -> u64 {
     shape.iter().fold(dtype.size_bytes() as u64, |product, len| product.saturating_mul(*len))
 }
 
-/// The address of what is not stored has all bits set.
+/// Data that the file does not store have an address whose bits are all set.
 fn is_undefined(address: u64, file: &Hdf5File) -> bool {
     let unused_bits = 64 - 8 * u32::from(file.superblock().offset_size.clamp(1, 8));
     address == u64::MAX >> unused_bits
@@ -167,7 +167,7 @@ impl Index<'_> {
                 )?;
                 let entry = |(key, address)| match key {
                     BTreeV1Key::RawData { chunk_size, filter_mask, mut offsets } => {
-                        // The last offset is in the element.
+                        // The last offset is that within the element.
                         offsets.truncate(axes);
                         Ok(ChunkEntry { address, size: chunk_size.into(), filter_mask, offsets })
                     }
@@ -233,7 +233,7 @@ impl<'a> Grid<'a> {
         if chunk_shape.len() != shape.len() || chunk_shape.contains(&0) {
             return Err(damaged());
         }
-        // The chunk at the end of a dataset has anything after the end.
+        // The last chunk of a dataset contains arbitrary bytes after the dataset's end.
         let ends_in_chunk =
             |((len, stored), chunk): ((&u64, &u64), &u64)| len != stored && !stored.is_multiple_of(*chunk);
         if shape.iter().zip(stored_shape).zip(chunk_shape).any(ends_in_chunk) {

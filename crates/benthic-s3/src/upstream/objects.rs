@@ -3,7 +3,7 @@
 use super::blocks::Located;
 use super::client::{Answer, COPY_TIME, Call, error_of};
 use super::head::{version_of, with_attributes, write_of};
-use super::spool::{Back, SpoolWriter};
+use super::spool::{SpoolWriter, WriteBackQueue};
 use super::write_back::file::Record;
 use super::write_back::{Added, Data, Drain, PendingData};
 use super::xml::{Element, escape};
@@ -310,14 +310,18 @@ impl Objects for UpstreamSal {
             Some(part) => Some(self.part_target(bucket, key, part).await?),
         };
         let name = self.upstream_name(&bucket.name);
-        let back = Back {
+        let write_back = WriteBackQueue {
             queue: Arc::clone(&self.write_back),
-            takes: self.write_back(bucket).is_some(),
+            is_used: self.write_back(bucket).is_some(),
             sal: Arc::clone(&self.sal),
             bucket: bucket.clone(),
-            known_until_ms: self.environment.clock.monotonic_ms().saturating_add(self.options.bucket_ms),
+            bucket_valid_until_ms: self
+                .environment
+                .clock
+                .monotonic_ms()
+                .saturating_add(self.options.bucket_ms),
         };
-        Ok(Box::new(SpoolWriter::new(Arc::clone(&self.blocks), back, name, key.to_owned(), part)))
+        Ok(Box::new(SpoolWriter::new(Arc::clone(&self.blocks), write_back, name, key.to_owned(), part)))
     }
 
     async fn copy(

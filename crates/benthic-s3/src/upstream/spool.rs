@@ -1,9 +1,9 @@
 //! Writes: the data wait in memory or in a file until they are complete, and then go to the
 //! upstream in one request.
 //!
-//! The gateway knows attributes and conditions only at the end of the data, and S3 wants them at
-//! the beginning. So the data wait, at most 1 MiB in memory and the rest in a file without a name,
-//! which no crash leaves behind. These files count towards the bound of the cache.
+//! The gateway knows attributes and conditions only at the end of the data, but S3 needs them
+//! before the data. So the data wait, at most 1 MiB in memory and the rest in a file without a
+//! name, which no crash leaves behind. These files count towards the bound of the cache.
 
 use super::blocks::Blocks;
 use super::buckets::{is_deleted, require};
@@ -27,24 +27,24 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 
-/// Data that wait in memory, in bytes.
+/// Limit on the data that wait in memory, in bytes.
 const MEMORY_BYTES_MAX: usize = 1 << 20;
 /// Maximum size of an object in one request to S3, in bytes.
 const OBJECT_BYTES_MAX: u64 = 5 << 30;
 
 /// The queue of changes that go to the upstream later.
-pub(super) struct Back {
+pub(super) struct WriteBackQueue {
     pub queue: Arc<WriteBack>,
-    /// Whether this write may wait there.
-    pub takes: bool,
+    /// Whether this write may wait in the queue.
+    pub is_used: bool,
     /// The driver of the gateway's own store.
     pub sal: Arc<dyn Sal>,
     pub bucket: Bucket,
-    /// Until when the driver relies on what it knows of the bucket, by the monotonic clock.
-    pub known_until_ms: u64,
+    /// Until when the driver relies on its last lookup of the bucket, by the monotonic clock.
+    pub bucket_valid_until_ms: u64,
 }
 
-impl Back {
+impl WriteBackQueue {
     /// Begins to add a change, if the bucket was not deleted while the data arrived: the upstream
     /// would refuse the change forever.
     ///
@@ -59,7 +59,7 @@ impl Back {
 
     /// Asks the upstream whether it still has the bucket, if it has not said so for a while.
     async fn ask_upstream(&self, blocks: &Blocks, upstream_name: &str) -> Result<()> {
-        if blocks.environment.clock.monotonic_ms() < self.known_until_ms {
+        if blocks.environment.clock.monotonic_ms() < self.bucket_valid_until_ms {
             return Ok(());
         }
         match blocks.client.call(Call::new(Method::HEAD, upstream_name, "")).await {
@@ -92,7 +92,7 @@ pub(super) struct SpoolWriter {
     bucket: String,
     key: String,
     part: Option<PartTarget>,
-    back: Back,
+    write_back: WriteBackQueue,
     memory: Vec<u8>,
     file: Option<(Spool, Reservation)>,
     len_bytes: u64,
@@ -103,14 +103,14 @@ pub(super) struct SpoolWriter {
 impl SpoolWriter {
     pub fn new(
         blocks: Arc<Blocks>,
-        back: Back,
+        write_back: WriteBackQueue,
         bucket: String,
         key: String,
         part: Option<PartTarget>,
     ) -> SpoolWriter {
         SpoolWriter {
             blocks,
-            back: Back { takes: back.takes && part.is_none(), ..back },
+            write_back: WriteBackQueue { is_used: write_back.is_used && part.is_none(), ..write_back },
             sums: BlockSums::new(),
             bucket,
             key,
@@ -126,7 +126,7 @@ impl SpoolWriter {
     async fn append(&mut self, data: Bytes) -> Result<()> {
         let cache = Arc::clone(&self.blocks.cache);
         let (file, at) = (self.file.take(), self.len_bytes - data.len() as u64);
-        let named_in = self.back.takes.then(|| self.back.queue.directory().to_owned());
+        let named_in = self.write_back.is_used.then(|| self.write_back.queue.directory().to_owned());
         let task = self.blocks.client.runtime().spawn_blocking(move || {
             let failed = |error| {
                 Error::io(Action::Write, "cannot store the data before they are sent", error)
@@ -167,16 +167,19 @@ impl SpoolWriter {
         })
     }
 
-    /// Stores the object in the queue. `None` if only the upstream can decide the condition.
-    async fn store(&mut self, finish: &Finish, sha256: &str) -> Result<Option<WriteResult>> {
-        if !self.back.takes || !self.back.queue.takes(&self.bucket, &self.key, &finish.condition) {
+    /// Adds the object to the queue. `None` if it does not go there, or if only the upstream can
+    /// decide the condition.
+    async fn enqueue(&mut self, finish: &Finish, sha256: &str) -> Result<Option<WriteResult>> {
+        if !self.write_back.is_used
+            || !self.write_back.queue.takes(&self.bucket, &self.key, &finish.condition)
+        {
             return Ok(None);
         }
-        // Refuse now what the upstream could not get.
+        // Refuse now what cannot be sent to the upstream later.
         let mut call = Call::new(Method::PUT, &self.bucket, &self.key);
         call.sha256 = Some(sha256.to_owned());
         self.blocks.client.check(&with_attributes(call, &finish.attributes, true)?)?;
-        let adding = self.back.begin(&self.blocks, &self.bucket).await?;
+        let adding = self.write_back.begin(&self.blocks, &self.bucket).await?;
         let record = Record {
             bucket: self.bucket.clone(),
             key: self.key.clone(),
@@ -189,11 +192,11 @@ impl SpoolWriter {
         };
         let data = match self.file.take() {
             Some((Spool::Named(file), room)) => Data::File(file, room),
-            // Only writes that do not wait have files without names.
+            // Only writes that do not use the queue have files without names.
             Some((Spool::Unnamed(_), _)) => return Ok(None),
             None => Data::Memory(std::mem::take(&mut self.memory).into()),
         };
-        match self.back.queue.add(record, data, finish.condition.clone(), adding).await? {
+        match self.write_back.queue.add(record, data, finish.condition.clone(), adding).await? {
             Added::Stored(written) => Ok(Some(written)),
             Added::Undecided(file, room) => {
                 self.file = Some((Spool::Named(file), room));
@@ -214,7 +217,7 @@ impl Writer for SpoolWriter {
             ));
         }
         self.hash.update(&data);
-        if self.back.takes {
+        if self.write_back.is_used {
             self.sums.update(&data);
         }
         if self.file.is_none() {
@@ -235,11 +238,11 @@ impl Writer for SpoolWriter {
     async fn finish(mut self: Box<Self>, finish: Finish) -> Result<WriteResult> {
         check_finish(&finish)?;
         let sha256 = hex(self.hash.clone().finish().as_ref());
-        if let Some(written) = self.store(&finish, &sha256).await? {
+        if let Some(written) = self.enqueue(&finish, &sha256).await? {
             return Ok(written);
         }
         if self.part.is_none() {
-            self.back.queue.drain(Drain::Key(&self.bucket, &self.key)).await?;
+            self.write_back.queue.drain(Drain::Key(&self.bucket, &self.key)).await?;
         }
         let payload = self.payload()?;
         if let Some(part) = self.part.take() {

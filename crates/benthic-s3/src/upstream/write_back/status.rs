@@ -1,5 +1,5 @@
-//! The uploads that wait in the directory of a cache, for operators. It reads the files, so it
-//! needs no gateway.
+//! Reports the changes that wait in the directory of a cache for the upstream. It reads the files
+//! itself, so operators can see them while no gateway runs.
 
 use super::file;
 use benthic_core::{Action, Error, ErrorKind, Result};
