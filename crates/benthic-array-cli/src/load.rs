@@ -169,7 +169,7 @@ impl Plan {
             arrays: (self.arrays.len() + self.file_arrays.len()) as u64,
             groups: self.groups.len() as u64,
             in_file: self.file_arrays.len() as u64,
-            file: self.file.map(|file| file.created()),
+            file: self.file.map(|file| file.summary()),
         };
         let arrays = self.arrays.into_iter().map(|array| (array.key, array.writer.document().clone()));
         let file_arrays = self.file_arrays.into_iter().map(FileArray::into_document);

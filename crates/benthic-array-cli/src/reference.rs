@@ -171,7 +171,7 @@ pub struct StoredFile {
 
 impl StoredFile {
     /// The summary that the command reports.
-    pub fn created(&self) -> CreatedFile {
+    pub fn summary(&self) -> CreatedFile {
         let objects = self.parts.objects(&self.name).len() as u64;
         CreatedFile { name: self.object.clone(), objects, size_bytes: self.size_bytes }
     }

@@ -52,7 +52,7 @@ impl Store {
 
     /// # Errors
     /// `InvalidArgument` after the store was closed.
-    pub fn opened(&self) -> Result<Arc<OpenStore>> {
+    pub fn open_store(&self) -> Result<Arc<OpenStore>> {
         self.opened.lock().clone().ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "the store of this handle is closed; open it again")
         })
@@ -77,7 +77,7 @@ impl Store {
     pub async fn pool(self: &Arc<Self>, name: &str, namespace: &str) -> Result<Pool> {
         check_pool_name(name)?;
         check_namespace(namespace)?;
-        let pool = self.opened()?.store.open_pool(name).await?;
+        let pool = self.open_store()?.store.open_pool(name).await?;
         Ok(Pool { pool, store: Arc::clone(self), namespace: namespace.to_owned() })
     }
 }
@@ -92,7 +92,7 @@ impl Pool {
     /// # Errors
     /// `InvalidArgument` after the store was closed.
     pub fn engine(&self) -> Result<Arc<dyn benthic_core::Pool>> {
-        self.store.opened()?;
+        self.store.open_store()?;
         Ok(Arc::clone(&self.pool))
     }
 
@@ -119,7 +119,7 @@ impl Pool {
     /// # Errors
     /// Those of [`benthic_core::Pool::exec`].
     pub async fn exec(&self, object: &str, call: ClassCall) -> Result<Bytes> {
-        let (opened, object) = (self.store.opened()?, self.object(object)?);
+        let (opened, object) = (self.store.open_store()?, self.object(object)?);
         call.check()?;
         if is_reserved_namespace(&self.namespace) {
             return self.pool.fetch(&object, Fetch::exec(call)).await.map(|(output, _)| output);

@@ -127,7 +127,7 @@ impl TablesSal {
         Ok(keys)
     }
 
-    async fn listed(&self, key: &Key) -> Result<Option<ListedVersion>> {
+    async fn find_version(&self, key: &Key) -> Result<Option<ListedVersion>> {
         let located = match self.views.locate(key).await {
             // It was vacuumed meanwhile, or Iceberg cannot read the table.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
@@ -245,7 +245,7 @@ impl Objects for TablesSal {
             let entry = match list.common_prefix(&text) {
                 Some(prefix) if page.entries.last().is_some_and(|last| last.key() == prefix) => continue,
                 Some(prefix) => Entry::Prefix(prefix.to_owned()),
-                None => match self.listed(&key).await? {
+                None => match self.find_version(&key).await? {
                     Some(listed) => Entry::Version(listed),
                     None => continue,
                 },

@@ -41,7 +41,7 @@ const CONTENT_DATA: i64 = 0;
 /// commit that Benthic cannot express; `Conflict` if another change of the table came first.
 pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) -> Result<Snapshot> {
     let (files, mut uploads) = read_manifests(view, staging, manifest_list).await?;
-    let removed = removed(view, &files).await?;
+    let removed = removed_files(view, &files).await?;
     let operation = match (removed.is_empty(), files.added.is_empty()) {
         (true, _) => Operation::Append,
         (false, true) => Operation::Delete,
@@ -55,7 +55,7 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
     };
     let written: Result<()> = async {
         for entry in &removed {
-            let rows = entry.live().map_or_else(|| entry.stored(), Ok)?;
+            let rows = entry.live().map_or_else(|| entry.stored_rows(), Ok)?;
             writer.delete(entry, &rows)?;
         }
         for added in &files.added {
@@ -172,7 +172,7 @@ impl Listed {
 }
 
 /// The table's data objects that a commit removes.
-async fn removed(view: &TableView, files: &Listed) -> Result<Vec<FileEntry>> {
+async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry>> {
     let (snapshot, _) = view.head.current()?;
     let manifest = |list: &_, content| File::Manifest { list: *list, schema: snapshot.schema, content };
     let data: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Data)).collect();

@@ -148,7 +148,7 @@ where
             },
             _ = tick.tick() => {}
             () = interrupt::wait(), if !interrupt::is_set() => {}
-            () = interrupt::abandoned(), if !*stop.borrow() => drop(stop.send_replace(true)),
+            () = interrupt::wait_until_abandoned(), if !*stop.borrow() => drop(stop.send_replace(true)),
         }
         trouble = trouble.or_else(|| answers.trouble(&limits));
         if trouble == Some(Trouble::Unreachable) {

@@ -31,7 +31,7 @@ pub fn is_search(name: &str) -> bool {
 }
 
 /// The searched expression and the query, if an expression is a call with a literal query.
-pub fn searched(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, TextQuery)> {
+pub fn search_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(&Arc<dyn PhysicalExpr>, TextQuery)> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     let function = call.fun().inner().downcast_ref::<TextSearch>()?;
     let [text, query] = call.args() else { return None };

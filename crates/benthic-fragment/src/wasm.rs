@@ -36,7 +36,7 @@ pub fn external(error: Error) -> DataFusionError {
 }
 
 /// The method that a call of the function names, if the expression is such a call.
-pub fn called(expr: &Arc<dyn PhysicalExpr>) -> Option<(&str, &Function)> {
+pub fn call_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(&str, &Function)> {
     let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
     let function = call.fun().inner().downcast_ref::<WasmFunction>()?;
     let name = call.args().first()?.downcast_ref::<Literal>()?.value();

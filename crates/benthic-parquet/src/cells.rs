@@ -106,9 +106,11 @@ fn value(column: &dyn Array, row: usize, size_bytes: &mut usize) -> Result<Cell<
         DataType::Time64(TimeUnit::Nanosecond) => {
             of_day(number::<Time64NanosecondType>(column, row), 1_000_000_000, 9)
         }
-        DataType::Utf8View => owned(bytes(as_bytes_of(column).value(row), size_bytes)?),
-        DataType::BinaryView => owned(bytes(column.as_binary_view().value(row), size_bytes)?),
-        DataType::FixedSizeBinary(_) => owned(bytes(column.as_fixed_size_binary().value(row), size_bytes)?),
+        DataType::Utf8View => into_owned(bytes(as_bytes_of(column).value(row), size_bytes)?),
+        DataType::BinaryView => into_owned(bytes(column.as_binary_view().value(row), size_bytes)?),
+        DataType::FixedSizeBinary(_) => {
+            into_owned(bytes(column.as_fixed_size_binary().value(row), size_bytes)?)
+        }
         DataType::List(_) => {
             let list = column.as_list::<i32>();
             let places = list.value_offsets();
@@ -180,7 +182,7 @@ fn bytes<'b>(bytes: &'b [u8], size_bytes: &mut usize) -> Result<Cell<'b>, Fault>
     }))
 }
 
-fn owned(cell: Cell<'_>) -> Cell<'static> {
+fn into_owned(cell: Cell<'_>) -> Cell<'static> {
     match cell {
         Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
         _ => Cell::Null,

@@ -33,7 +33,7 @@ impl Hold {
     }
 
     /// Waits for the next Ctrl-C.
-    pub async fn interrupted(&self) {
+    pub async fn wait(&self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -109,7 +109,7 @@ pub fn is_abandoned() -> bool {
 
 /// Waits until the command is abandoned. What it has in flight then gets no more time; the command
 /// may only report what it has done.
-pub async fn abandoned() {
+pub async fn wait_until_abandoned() {
     let _ = IS_ABANDONED.subscribe().wait_for(|is_abandoned| *is_abandoned).await;
 }
 

@@ -250,7 +250,7 @@ fn remove_parts(parent: &Path, prefix: &str, except: &Path) {
 }
 
 /// A new file that appears under its name only when it is complete. Dropping it earlier leaves
-/// nothing behind, except for a [`NewFile::continued`] one.
+/// nothing behind, except for a [`NewFile::resume`] one.
 pub enum NewFile {
     /// A temporary file in the target's directory.
     Regular {
@@ -288,7 +288,7 @@ impl NewFile {
     ///
     /// # Errors
     /// Those of [`NewFile::create`]; `Busy` if another program writes the same part.
-    pub fn continued(path: &Path, number: u64) -> Result<(NewFile, u64)> {
+    pub fn resume(path: &Path, number: u64) -> Result<(NewFile, u64)> {
         let mut len_bytes = 0;
         let file = NewFile::create_as(path, |parent, target, mode| {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
@@ -434,7 +434,7 @@ impl NewFile {
         temporary.as_file().sync_data().map_err(failed("cannot write the file", target))
     }
 
-    /// Whether [`NewFile::continued`] can continue the file.
+    /// Whether [`NewFile::resume`] can continue the file.
     pub fn is_regular(&self) -> bool {
         matches!(self, NewFile::Regular { .. })
     }

@@ -8,18 +8,18 @@ fn a_part_that_was_kept_continues() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, "old").unwrap();
-    let (mut file, len_bytes) = NewFile::continued(&path, 7).unwrap();
+    let (mut file, len_bytes) = NewFile::resume(&path, 7).unwrap();
     assert_eq!(len_bytes, 0);
     file.write(b"abcdef").unwrap();
-    assert_eq!(NewFile::continued(&path, 7).err().unwrap().kind(), ErrorKind::Busy);
+    assert_eq!(NewFile::resume(&path, 7).err().unwrap().kind(), ErrorKind::Busy);
     // Another content has a part of its own.
-    assert_eq!(NewFile::continued(&path, 8).unwrap().1, 0);
+    assert_eq!(NewFile::resume(&path, 8).unwrap().1, 0);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "the part that is being written stays");
     file.sync().unwrap();
     drop(file);
     assert_eq!(fs::read(&path).unwrap(), b"old");
 
-    let (mut file, len_bytes) = NewFile::continued(&path, 7).unwrap();
+    let (mut file, len_bytes) = NewFile::resume(&path, 7).unwrap();
     assert_eq!(len_bytes, 6);
     file.truncate(3).unwrap();
     file.write_hole(2).unwrap();
@@ -27,7 +27,7 @@ fn a_part_that_was_kept_continues() {
     file.finish_durably().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"abc\0\0x");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "the other part is gone");
-    NewFile::continued(&path, 9).unwrap().0.discard();
+    NewFile::resume(&path, 9).unwrap().0.discard();
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
@@ -38,7 +38,7 @@ fn a_part_that_another_user_may_have_put_there_is_not_opened() {
     let victim = dir.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     let refused = || {
-        let error = NewFile::continued(&path, 7).err().unwrap();
+        let error = NewFile::resume(&path, 7).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert!(error.to_string().contains("is in the way"), "{error}");
     };
@@ -57,7 +57,7 @@ fn a_part_that_another_user_may_have_put_there_is_not_opened() {
 fn long_names_have_parts_too() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("\u{e9}".repeat(125));
-    NewFile::continued(&path, 7).unwrap().0.finish(None).unwrap();
+    NewFile::resume(&path, 7).unwrap().0.finish(None).unwrap();
     assert!(path.exists());
 }
 
@@ -68,10 +68,10 @@ fn a_new_part_has_the_permissions_of_a_new_file() {
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode();
     let (path, other) = (dir.path().join("file"), dir.path().join("other"));
     fs::File::create(&other).unwrap();
-    NewFile::continued(&path, 7).unwrap().0.finish(None).unwrap();
+    NewFile::resume(&path, 7).unwrap().0.finish(None).unwrap();
     assert_eq!(mode(&path), mode(&other));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    NewFile::continued(&path, 8).unwrap().0.finish(None).unwrap();
+    NewFile::resume(&path, 8).unwrap().0.finish(None).unwrap();
     assert_eq!(mode(&path) & 0o777, 0o640);
 }
 

@@ -39,7 +39,7 @@ pub fn check(sql: &str) -> Result<()> {
 
 /// Numbers the parameters of a statement: `?` becomes `$1`, `$2` and so on, as the query engine
 /// requires.
-pub fn numbered(sql: &str) -> String {
+pub fn number_parameters(sql: &str) -> String {
     let is_unnumbered = |token: &Token| matches!(token, Token::Placeholder(name) if name == "?");
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap_or_default();
     if !tokens.iter().any(is_unnumbered) {

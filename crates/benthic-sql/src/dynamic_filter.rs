@@ -42,7 +42,7 @@ impl DynamicFilter {
             Some(filter) => filter.to_string(),
             None => dynamic.to_string(),
         };
-        shortened(text)
+        shorten(text)
     }
 
     /// The fragment with the current state of the filter.
@@ -97,7 +97,7 @@ fn unfiltered_fragment(fragment: &Fragment, envelope: &Bytes) -> FilteredFragmen
 }
 
 /// The start of a text, because the filter of a join may list very many keys.
-pub fn shortened(mut text: String) -> String {
+pub fn shorten(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(SHOWN_CHARS_MAX) {
         text.truncate(end);
         text.push('…');

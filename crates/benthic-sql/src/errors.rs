@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 /// Converts an error of the query engine. If it carries one of our errors, returns that one, else
 /// its root cause.
 pub fn from_datafusion(error: &DataFusionError) -> Error {
-    if let Some(ours) = carried(error) {
+    if let Some(ours) = benthic_error(error) {
         return plain(ours);
     }
     let root = error.find_root();
@@ -56,7 +56,7 @@ fn kind_of(error: &ArrowError) -> ErrorKind {
     }
 }
 
-fn carried(error: &DataFusionError) -> Option<&Error> {
+fn benthic_error(error: &DataFusionError) -> Option<&Error> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(ours) = error.downcast_ref::<Error>() {

@@ -389,7 +389,7 @@ impl Run {
         filtered: &FilteredFragment,
     ) -> benthic_core::Result<Option<Reply>> {
         let method = if self.methods.is_empty() { "scan" } else { "scan_wasm" };
-        let request = OfObject::request(&filtered.envelope, object.deleted());
+        let request = OfObject::request(&filtered.envelope, object.deleted_rows());
         let request_bytes = request.len();
         let output = object.exec("table", method, request).await?;
         self.counters.bytes_moved.add(request_bytes + output.len());

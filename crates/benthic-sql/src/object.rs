@@ -243,7 +243,7 @@ impl DataObject {
     }
 
     /// The deleted rows, if there are any.
-    pub fn deleted(&self) -> Option<&Rows> {
+    pub fn deleted_rows(&self) -> Option<&Rows> {
         match &self.origin {
             Origin::Table { entry, .. } => entry.deleted.as_deref(),
             Origin::Object { .. } | Origin::File(_) => None,

@@ -79,13 +79,13 @@ type Described = (SchemaRef, Statistics);
 async fn describe(object: &DataObject) -> Result<Described> {
     let footer = object.footer().await?;
     // The readers panic on some damaged footers.
-    catch_unwind(AssertUnwindSafe(|| described(object, &footer))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| describe_footer(object, &footer))).unwrap_or_else(|_| {
         let message = "the object cannot be read: the Parquet reader panicked";
         Err(object.add_context(Error::new(ErrorKind::Corrupt, message)))
     })
 }
 
-fn described(object: &DataObject, footer: &ParquetMetaData) -> Result<Described> {
+fn describe_footer(object: &DataObject, footer: &ParquetMetaData) -> Result<Described> {
     let file = footer.file_metadata();
     let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
     let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())

@@ -1,7 +1,7 @@
 //! Planned queries, for servers that must describe a query's parameters and columns before it runs.
 
 use crate::errors::from_datafusion;
-use crate::record::recorded;
+use crate::record::record_when_done;
 use arrow::datatypes::{DataType, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
 use datafusion::common::{ParamValues, ScalarValue};
@@ -24,7 +24,7 @@ pub const PARAMETERS_MAX: usize = 1_000;
 pub async fn start(rows: DataFrame) -> datafusion::common::Result<SendableRecordBatchStream> {
     let task = Arc::new(rows.task_ctx());
     let plan = rows.create_physical_plan().await?;
-    Ok(recorded(Arc::clone(&plan), execute_stream(plan, task)?))
+    Ok(record_when_done(Arc::clone(&plan), execute_stream(plan, task)?))
 }
 
 /// A planned query. It reads the snapshots that were current when it was planned.

@@ -5,7 +5,7 @@
 use crate::expr::Expr;
 use crate::selectivity::{Distributions, Estimate};
 use arrow::datatypes::DataType;
-use benthic_fragment::text_search::searched;
+use benthic_fragment::text_search::search_of;
 use benthic_index::{Definition, IndexKind, Kind, Probe, Probes, RANGES_MAX, Ranges};
 use benthic_table::{Snapshot, widens};
 use datafusion::logical_expr::Operator;
@@ -141,7 +141,7 @@ impl Indexes {
 
     /// Lookups in an index of words, for a call of one of the functions that search for words.
     fn word_probes(&self, condition: &Expr) -> Option<Probes> {
-        let (text, query) = searched(condition)?;
+        let (text, query) = search_of(condition)?;
         let (name, _) = self.column(text)?;
         let is_of_column = |(index, names): &&(Definition, Vec<String>)| {
             index.kind == IndexKind::Words && names.first() == Some(&name)

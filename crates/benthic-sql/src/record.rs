@@ -237,7 +237,7 @@ fn is_column(expr: &Expr, schema: &TableSchema) -> bool {
 }
 
 /// The rows of a plan. After the last one, records what the plan has read.
-pub fn recorded(plan: Plan, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+pub fn record_when_done(plan: Plan, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let Some(recording) = recording(&plan) else { return rows };
     let schema = rows.schema();
     let failed = Arc::new(AtomicBool::new(false));

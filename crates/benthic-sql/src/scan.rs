@@ -3,7 +3,7 @@
 //!
 //! DataFusion's own scan is kept so that all its optimizer rules apply.
 
-use crate::dynamic_filter::shortened;
+use crate::dynamic_filter::shorten;
 use crate::errors::{external, from_datafusion};
 use crate::index_choice::{IndexChoice, IndexPlan};
 use crate::object::DataObject;
@@ -197,7 +197,7 @@ impl FileSource for ObjectSource {
         }
         // The predicate may hold all keys of a join.
         let rest = fmt::from_fn(|formatter| self.parquet.fmt_extra(format, formatter)).to_string();
-        formatter.write_str(&shortened(rest))
+        formatter.write_str(&shorten(rest))
     }
 
     fn try_pushdown_filters(
@@ -260,7 +260,7 @@ fn plan_file(
     object: Arc<DataObject>,
     selected: Option<Rows>,
 ) -> Result<Box<dyn MorselPlanner>> {
-    let live = live(selected, object.deleted()).map_err(|error| external(object.add_context(error)))?;
+    let live = live(selected, object.deleted_rows()).map_err(|error| external(object.add_context(error)))?;
     match live {
         Some(rows) if rows.is_empty() => {
             object.mark_done();

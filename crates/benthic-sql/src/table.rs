@@ -112,14 +112,14 @@ impl TableRows {
         {
             columns.extend(read.iter().map(|column| self.schema.field(*column).name().as_str()));
         }
-        let columns = (Vec::from_iter(columns), self.estimated(filters));
+        let columns = (Vec::from_iter(columns), self.columns_to_estimate(filters));
         let read = (&columns.0[..], &columns.1[..]);
         RemainingObjects::load(&self.snapshot, read, predicate.as_deref(), self.only.as_ref()).await
     }
 
     /// The columns with conditions for which an index may help. None in a table of very many
     /// objects.
-    fn estimated(&self, filters: &[Expr]) -> Vec<&str> {
+    fn columns_to_estimate(&self, filters: &[Expr]) -> Vec<&str> {
         let columns = filters.iter().flat_map(Expr::column_refs);
         let filtered: HashSet<&str> = columns.map(|column| column.name.as_str()).collect();
         let columns: Vec<&str> = self.indexes.columns().filter(|name| filtered.contains(name)).collect();
@@ -209,7 +209,7 @@ impl TableProvider for TableRows {
             kept.limit(limit as u64);
             statistics = statistics.to_inexact();
         }
-        let distributions = Distributions::of(&self.estimated(filters), &kept.facts, &kept.entries);
+        let distributions = Distributions::of(&self.columns_to_estimate(filters), &kept.facts, &kept.entries);
         kept.forget_distributions()?;
         let objects = self.objects(&kept, &read, filters)?;
         self.reading.work.add_objects(objects.len() as u64);

@@ -7,7 +7,7 @@
 use crate::expr::{Expr, Plan, any_part};
 use crate::relations::visit;
 use benthic_core::{Error, ErrorKind, Pool};
-use benthic_fragment::wasm::{Methods, NAME, called};
+use benthic_fragment::wasm::{Methods, NAME, call_of};
 use benthic_wasm::deployed;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -94,12 +94,12 @@ pub async fn resolve(names: BTreeSet<String>, pools: &[Arc<dyn Pool>]) -> benthi
 
 /// Whether the expression calls the function.
 pub fn calls_wasm(expr: &Expr) -> bool {
-    any_part(expr, |expr| called(expr).is_some())
+    any_part(expr, |expr| call_of(expr).is_some())
 }
 
 /// Whether the expression calls a method that the engine does not run.
 pub fn calls_only_here(expr: &Expr) -> bool {
-    any_part(expr, |expr| called(expr).is_some_and(|(_, function)| !function.is_run_by_engine))
+    any_part(expr, |expr| call_of(expr).is_some_and(|(_, function)| !function.is_run_by_engine))
 }
 
 /// Moves conditions that call the function into a filter of their own, above the other conditions.

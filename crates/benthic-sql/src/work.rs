@@ -59,7 +59,7 @@ impl Work {
     }
 
     /// Waits for [`stop`](Work::stop).
-    pub async fn stopped(&self) {
+    pub async fn wait_for_stop(&self) {
         // The sender lives as long as this value, so the wait cannot fail.
         let _ = self.stop.subscribe().wait_for(|is_stopped| *is_stopped).await;
     }

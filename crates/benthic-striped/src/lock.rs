@@ -274,7 +274,7 @@ impl Locks {
             Locks::Own | Locks::NotNeeded => ClassCall::new("lock", "release", own_input(cookie).encode()),
             Locks::Ceph => {
                 let fields = [string(NAME), string(cookie)].concat();
-                ClassCall::new(CEPH_LOCK_CLASS, "unlock", versioned(&fields))
+                ClassCall::new(CEPH_LOCK_CLASS, "unlock", with_version(&fields))
             }
         }
     }
@@ -297,7 +297,7 @@ fn ceph_lock(mode: Mode, cookie: &str, lease: Duration, flags: u8) -> ClassCall 
         0_u32.to_le_bytes().to_vec(),
         vec![flags],
     ];
-    ClassCall::new(CEPH_LOCK_CLASS, "lock", versioned(&fields.concat()))
+    ClassCall::new(CEPH_LOCK_CLASS, "lock", with_version(&fields.concat()))
 }
 
 fn own_lease(mode: Option<Mode>, cookie: &str, lease: Duration) -> String {
@@ -322,7 +322,7 @@ fn string(text: &str) -> Vec<u8> {
 
 /// A structure in Ceph's encoding: its version, the oldest version that can decode it, the length,
 /// and the fields.
-fn versioned(fields: &[u8]) -> Vec<u8> {
+fn with_version(fields: &[u8]) -> Vec<u8> {
     let len = u32::try_from(fields.len()).unwrap_or(u32::MAX);
     [&[1, 1][..], &len.to_le_bytes(), fields].concat()
 }

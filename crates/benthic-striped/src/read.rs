@@ -165,7 +165,7 @@ impl StripedReader {
             }
         };
         if !is_same {
-            return Err(self.changed());
+            return Err(self.change_error());
         }
         if !self.check || self.matching_note(&digest_of_pieces(read_pieces)).is_some() {
             return Ok(());
@@ -177,7 +177,7 @@ impl StripedReader {
                     Some(read_piece) => reader.is_unchanged(piece, read_piece).await?,
                     None => false,
                 };
-                if is_same { Ok(()) } else { Err(reader.changed()) }
+                if is_same { Ok(()) } else { Err(reader.change_error()) }
             }
         };
         self.at.run_jobs(0..self.pieces(), jobs, job, |_, ()| {}).await
@@ -192,7 +192,7 @@ impl StripedReader {
         Ok(read_piece.version == Some(version) || self.piece(piece).await?.1.digest == read_piece.digest)
     }
 
-    fn changed(&self) -> Error {
+    fn change_error(&self) -> Error {
         let message = "the striped object changed while it was read; repeat the command";
         Error::new(ErrorKind::Conflict, message).with("object", &self.at.object)
     }

@@ -225,7 +225,7 @@ impl Writer {
                     self.write(&batch).await?;
                     pace(share(done) - before).await?;
                 }
-                self.delete(entry, &entry.stored()?)?;
+                self.delete(entry, &entry.stored_rows()?)?;
             }
             Ok(())
         };

@@ -253,13 +253,13 @@ impl<'f> ColumnCheck<'f> {
         ColumnCheck { column, row: row.clone(), nulls: 0, nans: 0, has_min: false, has_max: false }
     }
 
-    fn recorded(&self, kind: &str) -> Option<&ArrayRef> {
+    fn recorded_value(&self, kind: &str) -> Option<&ArrayRef> {
         self.row.column_by_name(&format!("{kind}_{}", self.column.id))
     }
 
     /// A distribution is an estimate, so this only checks that it can be decoded.
     fn check_distribution(&self) -> Result<()> {
-        let recorded = self.recorded(DISTRIBUTION).map(|encoded| encoded.as_binary::<i32>());
+        let recorded = self.recorded_value(DISTRIBUTION).map(|encoded| encoded.as_binary::<i32>());
         match recorded
             .filter(|encoded| encoded.is_valid(0))
             .map(|encoded| Distribution::decode(encoded.value(0)))
@@ -270,7 +270,7 @@ impl<'f> ColumnCheck<'f> {
     }
 
     fn is_exact(&self) -> bool {
-        self.recorded("exact").is_some_and(|exact| exact.as_boolean().value(0))
+        self.recorded_value("exact").is_some_and(|exact| exact.as_boolean().value(0))
     }
 
     fn mismatch(&self, what: &str) -> Error {
@@ -286,7 +286,9 @@ impl<'f> ColumnCheck<'f> {
         if !has_bounds(&self.column.data_type) {
             return Ok(());
         }
-        let (Some(min), Some(max)) = (self.recorded("min").cloned(), self.recorded("max").cloned()) else {
+        let (Some(min), Some(max)) =
+            (self.recorded_value("min").cloned(), self.recorded_value("max").cloned())
+        else {
             return Err(self.mismatch("bounds are missing"));
         };
         // An unknown bound excludes nothing.
@@ -312,14 +314,14 @@ impl<'f> ColumnCheck<'f> {
     /// Compares the statistics that only all rows together determine.
     fn finish(&self) -> Result<()> {
         self.check_distribution()?;
-        let count = |kind| self.recorded(kind).map(|count| count.as_primitive::<UInt64Type>().value(0));
+        let count = |kind| self.recorded_value(kind).map(|count| count.as_primitive::<UInt64Type>().value(0));
         if count("nulls") != Some(self.nulls) {
             return Err(self.mismatch("the number of nulls"));
         }
         if count("nans").is_some_and(|nans| nans != self.nans) {
             return Err(self.mismatch("the number of NaN"));
         }
-        let is_known = |kind| self.recorded(kind).is_some_and(|bound| bound.is_valid(0));
+        let is_known = |kind| self.recorded_value(kind).is_some_and(|bound| bound.is_valid(0));
         if self.is_exact() && (is_known("min") && !self.has_min || is_known("max") && !self.has_max) {
             return Err(self.mismatch("an exact bound is not a value of the column"));
         }

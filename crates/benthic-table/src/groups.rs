@@ -250,7 +250,7 @@ fn join(
             let group = footer.row_group(place);
             bytes = bytes.saturating_add(group.total_byte_size());
             for column in group.columns() {
-                columns.push(moved(column, part)?);
+                columns.push(move_chunk(column, part)?);
             }
         }
         let joined = RowGroupMetaData::builder(Arc::clone(&schema))
@@ -285,7 +285,7 @@ fn join(
 }
 
 /// A column chunk at its place in the file of all parts.
-fn moved(column: &ColumnChunkMetaData, part: &ObjectPart) -> ParquetResult<ColumnChunkMetaData> {
+fn move_chunk(column: &ColumnChunkMetaData, part: &ObjectPart) -> ParquetResult<ColumnChunkMetaData> {
     let start = offset(part);
     let moved = |offset: Option<i64>| offset.map(|offset| offset.saturating_add(start));
     let builder = column

@@ -189,7 +189,7 @@ impl Head {
     }
 
     /// The id of the snapshot with this tag.
-    pub(crate) fn tagged(&self, name: &str) -> Result<u64> {
+    pub(crate) fn snapshot_with_tag(&self, name: &str) -> Result<u64> {
         self.tags.get(name).copied().ok_or_else(|| {
             let message = "the table has no such tag; `benthic table tag` lists its tags";
             Error::new(ErrorKind::NotFound, message).with("tag", name)

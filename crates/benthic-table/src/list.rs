@@ -65,7 +65,7 @@ impl FileEntry {
     ///
     /// # Errors
     /// `LimitExceeded` for an object with more rows than a set of rows can have.
-    pub fn stored(&self) -> Result<Rows> {
+    pub fn stored_rows(&self) -> Result<Rows> {
         let message = "an object has too many rows for its rows to be changed";
         let limit = || Error::new(ErrorKind::LimitExceeded, message).with("object", self.object);
         u32::try_from(self.rows).map(Rows::all).map_err(|_| limit())

@@ -78,7 +78,7 @@ impl Table {
                 head.snapshots.iter().rev().find(|snapshot| snapshot.time_ms <= time_ms)
             }
             SnapshotSelector::Tag(name) => {
-                let id = head.tagged(&name).map_err(|error| self.heads.add_context(error))?;
+                let id = head.snapshot_with_tag(&name).map_err(|error| self.heads.add_context(error))?;
                 head.snapshots.iter().find(|snapshot| snapshot.id == id)
             }
         };

@@ -46,7 +46,7 @@ impl Table {
         let mut removed = false;
         let remove = |head: &mut Head| {
             if !removed {
-                head.tagged(name)?;
+                head.snapshot_with_tag(name)?;
             }
             head.tags.remove(name);
             removed = true;

@@ -167,7 +167,7 @@ impl Host {
     }
 
     /// Stores the error of `proc_exit`.
-    pub(crate) fn exited(&mut self, status: u32, error: Option<String>) {
+    pub(crate) fn note_exit(&mut self, status: u32, error: Option<String>) {
         let message =
             error.map_or("the method exited".to_owned(), |error| format!("the method exited: {error}"));
         self.fault = Some(Error::new(ErrorKind::ClassFailed, message).with("status", status));

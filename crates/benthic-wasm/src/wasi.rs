@@ -129,7 +129,7 @@ impl Host {
     pub fn wasi_exit(&mut self, status: u32) -> Option<()> {
         self.end_last_line(STDERR);
         let error = self.wasi.first_error.take();
-        self.exited(status, error);
+        self.note_exit(status, error);
         None
     }
 

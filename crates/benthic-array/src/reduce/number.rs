@@ -55,7 +55,7 @@ fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut
     if decoding.wanted_min.is_none() && decoding.wanted_max.is_none() {
         return;
     }
-    let (min, max) = decoding.wanted();
+    let (min, max) = decoding.wanted_range();
     for value in &mut out[start..] {
         if min.is_some_and(|min| *value < min) || max.is_some_and(|max| *value > max) {
             *value = f64::NAN;
@@ -65,14 +65,14 @@ fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut
 
 impl Decoding {
     /// The wanted range. A float32 is compared with the nearest float32, as NumPy does.
-    fn wanted(&self) -> (Option<f64>, Option<f64>) {
+    fn wanted_range(&self) -> (Option<f64>, Option<f64>) {
         let bound = |bound: f64| if self.is_single { f64::from(bound as f32) } else { bound };
         (self.wanted_min.map(bound), self.wanted_max.map(bound))
     }
 
     /// Whether a decoded value between these ends may be in the wanted range.
     pub(crate) fn wants(&self, low: f64, high: f64) -> bool {
-        let (min, max) = self.wanted();
+        let (min, max) = self.wanted_range();
         min.is_none_or(|min| high >= min) && max.is_none_or(|max| low <= max)
     }
 }

@@ -91,14 +91,14 @@ impl Stats {
     }
 
     /// Counts a request whose wait for its throttle has ended.
-    pub fn throttled(&self, request: &Request, waited: Duration) {
+    pub fn note_throttled(&self, request: &Request, waited: Duration) {
         let kind = self.kind(Kind::of(request));
         kind.throttled.fetch_add(1, Ordering::Relaxed);
         kind.throttled_ns.fetch_add(nanoseconds(waited), Ordering::Relaxed);
     }
 
     /// Counts a request that has ended, and logs it if it was slow.
-    pub fn ended(
+    pub fn note_ended(
         &self,
         export: &str,
         request: &Request,

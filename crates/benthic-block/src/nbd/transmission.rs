@@ -233,7 +233,7 @@ async fn wait(pending: Pending, request: &Request, session: &Session, hurry: &mu
     let _waiting = Present::start(&stats.waiting);
     let start = Instant::now();
     pending.pass(hurry).await;
-    stats.throttled(request, start.elapsed());
+    stats.note_throttled(request, start.elapsed());
 }
 
 /// Runs a request and measures it. Answers even if the image panics.
@@ -252,7 +252,7 @@ async fn run(
     let result = AssertUnwindSafe(command::run(request, data, session, hurry)).catch_unwind().await;
     drop(running);
     let result = result.unwrap_or_else(|_| Err(command::panic_refusal()));
-    stats.ended(name, request, start.elapsed(), result.is_ok(), slow_request);
+    stats.note_ended(name, request, start.elapsed(), result.is_ok(), slow_request);
     result.unwrap_or_else(|refusal| {
         tracing::debug!(export = name, ?request, ?refusal, "a request failed");
         command::error_reply(request, &refusal, session)

@@ -39,8 +39,8 @@ impl PoolImage {
         let _at_rest = self.gate.write().await;
         self.writer().await?;
         let mut check = Check::default();
-        let mut pages = self.stored(&self.id.maps_prefix()).await?;
-        let mut data = self.stored(&self.id.data_prefix()).await?;
+        let mut pages = self.list_stored(&self.id.maps_prefix()).await?;
+        let mut data = self.list_stored(&self.id.data_prefix()).await?;
         check.objects = (pages.len() + data.len()) as u64;
         for view in self.views(&mut check).await? {
             for page in 0..map::pages(view.entries.len()) {
@@ -58,7 +58,7 @@ impl PoolImage {
         Ok(check)
     }
 
-    async fn stored(&self, prefix: &str) -> Result<Stored> {
+    async fn list_stored(&self, prefix: &str) -> Result<Stored> {
         let mut stored = Stored::new();
         let parse = |object: &ObjectId| {
             let (first, second) = object.name().strip_prefix(prefix)?.split_once('.')?;

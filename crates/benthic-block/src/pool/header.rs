@@ -174,7 +174,7 @@ impl Header {
         })
     }
 
-    pub fn numbered(&self, number: u32) -> Option<&Snapshot> {
+    pub fn snapshot_by_number(&self, number: u32) -> Option<&Snapshot> {
         self.snapshots.iter().find(|snapshot| snapshot.number == number)
     }
 

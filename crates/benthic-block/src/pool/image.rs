@@ -454,7 +454,7 @@ pub(super) fn missing(error: Error) -> Error {
 
 /// The entry of a version below a data object. Whether it has all bytes is in its attributes.
 pub(super) fn version_entry(version: u32) -> Entry {
-    if version == 0 { Entry::NONE } else { Entry::copied(version) }
+    if version == 0 { Entry::NONE } else { Entry::partial(version) }
 }
 
 #[async_trait]

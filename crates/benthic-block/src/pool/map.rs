@@ -30,7 +30,7 @@ impl Entry {
     }
 
     /// A data object that may lack blocks, which are in older versions or in the parent.
-    pub fn copied(version: u32) -> Entry {
+    pub fn partial(version: u32) -> Entry {
         Entry(version << 1)
     }
 

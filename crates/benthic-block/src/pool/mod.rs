@@ -90,7 +90,7 @@ impl PoolImages {
             }
             let id = ImageId(parent.image);
             let header = Header::load(&*self.pool, id).await?;
-            let snapshot = header.numbered(parent.snapshot).cloned().ok_or_else(|| {
+            let snapshot = header.snapshot_by_number(parent.snapshot).cloned().ok_or_else(|| {
                 Error::new(ErrorKind::Corrupt, "the snapshot that the image was cloned from is missing")
             })?;
             let name = self.name_of(id).await?.unwrap_or_else(|| format!("image {id}"));
@@ -283,7 +283,7 @@ impl Images for PoolImages {
             self.pool.write(&id.header()?, op).await?;
             // The program that removes the snapshot marks it and then looks for the key.
             let header = Header::load(&*self.pool, id).await?;
-            if header.numbered(found.number).is_none_or(Snapshot::is_removing) {
+            if header.snapshot_by_number(found.number).is_none_or(Snapshot::is_removing) {
                 let message = "the snapshot is being removed";
                 return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", snapshot));
             }

@@ -218,7 +218,7 @@ impl PoolImage {
         let object_bytes = self.object_bytes();
         while !blocks.has_all(object_bytes) {
             // The guard keeps a writer that wakes up late from undoing newer writes.
-            let mut op = writer.guarded().cmp_xattr(BLOCKS_XATTR, Compare::Eq, blocks.encode());
+            let mut op = writer.guarded_op().cmp_xattr(BLOCKS_XATTR, Compare::Eq, blocks.encode());
             let missing = blocks.split(0..object_bytes, object_bytes).into_iter().filter(|(_, has)| !has);
             for (missing, _) in missing.take(GAPS_PER_OPERATION) {
                 if let Some(data) = self.read_entry(object, version_entry(below), missing.clone()).await? {

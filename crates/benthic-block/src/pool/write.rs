@@ -46,7 +46,7 @@ impl PoolImage {
             .own_version(entry)
             .filter(|_| entry.is_whole() || self.knows(object, entry, offset_bytes..end))
         {
-            let op = with(durability, writer.guarded().write(offset_bytes, data.clone()));
+            let op = with(durability, writer.guarded_op().write(offset_bytes, data.clone()));
             match self.pool.write(&self.id.data(object, version)?, op).await {
                 // The object was discarded meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -84,7 +84,7 @@ impl PoolImage {
             let place = DataTarget { object, version, is_new: false };
             return self.fill(writer, place, (*blocks).clone(), offset_bytes, data, durability).await;
         }
-        let op = with(durability, writer.guarded().write(offset_bytes, data));
+        let op = with(durability, writer.guarded_op().write(offset_bytes, data));
         self.pool.write(&self.id.data(object, version)?, op).await.map_err(damaged)?;
         if entry.is_whole() { Ok(()) } else { self.set_entry(writer, object, Entry::whole(version)).await }
     }
@@ -154,7 +154,7 @@ impl PoolImage {
         };
         blocks.insert(start..stop, object_bytes);
         let has_all = blocks.has_all(object_bytes);
-        let op = if is_new { WriteOp::new().write_full("") } else { writer.guarded() };
+        let op = if is_new { WriteOp::new().write_full("") } else { writer.guarded_op() };
         let op = op.write(start, data);
         let op = match has_all {
             true => op.remove_xattr(BLOCKS_XATTR),
@@ -164,7 +164,7 @@ impl PoolImage {
         self.remember(object, version, Some(blocks).filter(|_| !has_all));
         match (is_new, has_all) {
             (_, true) => self.set_entry(writer, object, Entry::whole(version)).await,
-            (true, false) => self.set_entry(writer, object, Entry::copied(version)).await,
+            (true, false) => self.set_entry(writer, object, Entry::partial(version)).await,
             (false, false) => Ok(()),
         }
     }

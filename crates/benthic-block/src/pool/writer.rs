@@ -170,7 +170,7 @@ impl Writer {
         let op = WriteOp::new().create(true).set_xattr(GENERATION_XATTR, self.generation_bytes()).buffered();
         match self.pool.write(&object, op).await {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                let op = self.guarded().set_xattr(GENERATION_XATTR, self.generation_bytes()).buffered();
+                let op = self.guarded_op().set_xattr(GENERATION_XATTR, self.generation_bytes()).buffered();
                 self.pool.write(&object, op).await.map_err(explain).map(|_| ())
             }
             created => created.map_err(explain).map(|_| ()),
@@ -187,7 +187,7 @@ impl Writer {
         entries: &[Entry],
     ) -> Result<()> {
         let (page, offset_bytes) = map::place(first);
-        let op = self.guarded().write(offset_bytes, map::encode(entries)).buffered();
+        let op = self.guarded_op().write(offset_bytes, map::encode(entries)).buffered();
         pool.write(&id.map_page(map, page)?, op).await.map_err(explain).map(|_| ())
     }
 
@@ -260,7 +260,7 @@ impl Writer {
     }
 
     /// The start of a change of one of the image's objects.
-    pub fn guarded(&self) -> WriteOp {
+    pub fn guarded_op(&self) -> WriteOp {
         WriteOp::new().cmp_xattr(GENERATION_XATTR, Compare::Le, self.generation_bytes())
     }
 

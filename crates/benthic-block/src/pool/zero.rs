@@ -82,7 +82,7 @@ impl PoolImage {
         self.set_entries(writer, first, &vec![Entry::ZEROS; old.len()]).await?;
         let own = (first..).zip(old).filter_map(|(object, entry)| Some((object, self.own_version(entry)?)));
         let removals = own.map(|(object, version)| async move {
-            let op = writer.guarded().remove().buffered();
+            let op = writer.guarded_op().remove().buffered();
             let removed = self.pool.write(&self.id.data(object, version)?, op).await;
             self.remember(object, version, None);
             match removed {
@@ -101,7 +101,7 @@ impl PoolImage {
                 return Ok(());
             }
             if let Some(version) = self.own_version(entry).filter(|_| entry.is_whole()) {
-                let op = writer.guarded().zero(piece.offset_bytes, piece.len_bytes).buffered();
+                let op = writer.guarded_op().zero(piece.offset_bytes, piece.len_bytes).buffered();
                 return match self.pool.write(&self.id.data(piece.object, version)?, op).await {
                     // It was discarded meanwhile, so it reads as zeros.
                     Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

@@ -46,7 +46,7 @@ pub unsafe extern "C" fn benthic_store_close(store: *mut StoreHandle, error: *mu
 /// this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn benthic_store_flush(store: *mut StoreHandle, error: *mut *mut ErrorHandle) -> i32 {
-    let run = || wait(item::<Store, _>(store)?.opened()?.store.flush());
+    let run = || wait(item::<Store, _>(store)?.open_store()?.store.flush());
     // SAFETY: the caller's promises; see `ffi`.
     unsafe { call(error, run) }
 }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn benthic_store_classes(
     let run = || {
         // SAFETY: the caller's promises; see `ffi`.
         let json = unsafe { Out::new(json, "json")? };
-        let classes = wait(item::<Store, _>(store)?.opened()?.store.classes())?;
+        let classes = wait(item::<Store, _>(store)?.open_store()?.store.classes())?;
         let text = serde_json::to_vec(&classes).map_err(|error| {
             Error::new(ErrorKind::Internal, "the classes cannot be described").with_source(error)
         })?;
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn benthic_pool_create(
     let run = || {
         // SAFETY: the caller's promises; see `ffi`.
         let name = unsafe { pool_name(name)? };
-        wait(item::<Store, _>(store)?.opened()?.store.create_pool(name))
+        wait(item::<Store, _>(store)?.open_store()?.store.create_pool(name))
     };
     // SAFETY: as above.
     unsafe { call(error, run) }
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn benthic_pool_remove(
     let run = || {
         // SAFETY: the caller's promises; see `ffi`.
         let name = unsafe { pool_name(name)? };
-        wait(item::<Store, _>(store)?.opened()?.store.remove_pool(name))
+        wait(item::<Store, _>(store)?.open_store()?.store.remove_pool(name))
     };
     // SAFETY: as above.
     unsafe { call(error, run) }
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn benthic_pool_list(
     let run = || {
         // SAFETY: the caller's promises; see `ffi`.
         let page = unsafe { Out::new(page, "page")? };
-        page.set_handle(Page::of_pools(wait(item::<Store, _>(store)?.opened()?.store.list_pools())?))
+        page.set_handle(Page::of_pools(wait(item::<Store, _>(store)?.open_store()?.store.list_pools())?))
     };
     // SAFETY: as above.
     unsafe { call(error, run) }

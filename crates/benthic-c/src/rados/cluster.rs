@@ -172,7 +172,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn connected(&self) -> Result<Connected> {
+    fn connection(&self) -> Result<Connected> {
         let connected = self.store.lock().clone();
         connected.ok_or_else(|| Error::new(ErrorKind::Unavailable, "the client is not connected"))
     }
@@ -180,7 +180,7 @@ impl Cluster {
     /// # Errors
     /// `Unavailable` if the client is not connected.
     pub fn store(&self) -> Result<Arc<OpenStore>> {
-        Ok(self.connected()?.store)
+        Ok(self.connection()?.store)
     }
 
     /// Waits for the operations in flight, and closes the store.
@@ -236,7 +236,7 @@ impl Cluster {
     /// # Errors
     /// `Unavailable`.
     pub fn fsid(&self) -> Result<String> {
-        let place = match self.connected()?.uri {
+        let place = match self.connection()?.uri {
             StoreUri::File(directory) => directory.canonicalize().unwrap_or(directory).display().to_string(),
             other => format!("{other} {}", std::process::id()),
         };
@@ -254,7 +254,7 @@ impl Cluster {
     /// # Errors
     /// `Unavailable`; those of the store.
     pub fn space(&self) -> Result<Space> {
-        let connected = self.connected()?;
+        let connected = self.connection()?;
         let (kib, free_kib) = match &connected.uri {
             StoreUri::File(directory) => {
                 let space = rustix::fs::statvfs(directory)

@@ -184,7 +184,7 @@ impl Work {
         let (reply, result) = oneshot::channel();
         let run = self.run;
         let run = async move {
-            let done = guarded(run).await;
+            let done = catch_panic(run).await;
             // The receiver waits below.
             let _ = reply.send(done);
         };
@@ -206,7 +206,7 @@ impl Work {
         own.begin(usize::MAX);
         let run = self.run;
         let run = async move {
-            let result = match guarded(run).await {
+            let result = match catch_panic(run).await {
                 Ok(done) => finish(&version, done),
                 Err(error) => code(&error),
             };
@@ -222,7 +222,7 @@ impl Work {
     }
 }
 
-async fn guarded(run: BoxFuture<'static, Result<Done>>) -> Result<Done> {
+async fn catch_panic(run: BoxFuture<'static, Result<Done>>) -> Result<Done> {
     let panicked = |_| Err(Error::new(ErrorKind::Internal, "the operation panicked"));
     AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(panicked)
 }

@@ -51,7 +51,7 @@ pub(super) fn fields(schema: &Value) -> Result<&Vec<Value>> {
 fn field(field: &Value) -> Result<Field> {
     let name = field["name"].as_str().ok_or_else(|| invalid("a field of the schema has no name"))?;
     let is_required = field["required"].as_bool().unwrap_or(false);
-    let text = field["type"].as_str().ok_or_else(|| nested(name))?;
+    let text = field["type"].as_str().ok_or_else(|| nested_column(name))?;
     let data_type = data_type(text).ok_or_else(|| {
         unsupported("a table cannot have a column of this type").with("column", name).with("type", text)
     })?;
@@ -86,7 +86,7 @@ pub(super) fn data_type(text: &str) -> Option<DataType> {
     })
 }
 
-pub(super) fn nested(column: &str) -> Error {
+pub(super) fn nested_column(column: &str) -> Error {
     unsupported("the catalog does not support lists, structs and maps yet").with("column", column)
 }
 

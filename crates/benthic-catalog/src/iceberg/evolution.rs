@@ -3,7 +3,7 @@
 //! A client sends the schema that it wants, with the ids of the columns. The comparison with the
 //! current schema by these ids gives the changes.
 
-use super::definition::{data_type, fields, invalid, nested, unsupported};
+use super::definition::{data_type, fields, invalid, nested_column, unsupported};
 use super::types::iceberg_type;
 use benthic_core::Result;
 use benthic_table::{Alter, Column, TableSchema};
@@ -27,7 +27,7 @@ pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result
         let id = field["id"].as_u64().and_then(|id| u32::try_from(id).ok());
         let id = id.ok_or_else(|| invalid("a field of the schema has no id").with("column", name))?;
         let is_required = field["required"].as_bool().unwrap_or(false);
-        let text = field["type"].as_str().ok_or_else(|| nested(name))?;
+        let text = field["type"].as_str().ok_or_else(|| nested_column(name))?;
         let wanted_type = || {
             data_type(text).ok_or_else(|| {
                 unsupported("a table cannot have a column of this type")

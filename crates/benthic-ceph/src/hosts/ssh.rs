@@ -105,7 +105,8 @@ impl Ssh {
             let message = "cannot run ssh; Debian's package openssh-client has it";
             Error::io(Action::Admin, message, error).with_kind(ErrorKind::Unavailable)
         })?;
-        let (stdout, stderr) = (child.stdout.take().map(received), child.stderr.take().map(received));
+        let (stdout, stderr) =
+            (child.stdout.take().map(read_on_thread), child.stderr.take().map(read_on_thread));
         let limit = PROGRAM_LIMIT + Duration::from_secs(program.input.len() as u64 / BYTES_PER_S_MIN);
         let status = thread::scope(|scope| {
             let input = child.stdin.take();
@@ -177,7 +178,7 @@ fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Re
 
 /// Reads a pipe on a thread of its own, up to the limit. A process that `ssh` started may keep the
 /// pipe open.
-fn received(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+fn read_on_thread(pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -47,7 +47,7 @@ impl Plan {
             return self.raise_min_size(client, pool, min_size).await;
         }
         if rule != self.old_rule && !has_rule {
-            return Err(self.changed("the pool's rule has changed", rule));
+            return Err(self.change_error("the pool's rule has changed", rule));
         }
         // Whether an interrupted run has already changed the first of the two settings, rule and
         // replicas.
@@ -67,7 +67,7 @@ impl Plan {
                     .with("pool", &self.pool)
                     .with("found", found));
             }
-            return Err(self.changed("the CRUSH map has changed", found));
+            return Err(self.change_error("the CRUSH map has changed", found));
         }
         if !is_begun {
             self.check_untouched(pool)?;
@@ -97,7 +97,7 @@ impl Plan {
             return Ok(());
         }
         if rule != self.new_rule && rule != self.old_rule {
-            return Err(self.changed("the pool's rule was replaced by a third one", rule));
+            return Err(self.change_error("the pool's rule was replaced by a third one", rule));
         }
         if snapshot.crush.rule_named(&self.old_rule).is_none() {
             let message =
@@ -193,10 +193,10 @@ impl Plan {
     fn check_untouched(&self, pool: &Pool) -> Result<()> {
         match &self.resize {
             Some(_) if pool.size != self.replicas => {
-                Err(self.changed("the pool's number of replicas has changed", pool.size))
+                Err(self.change_error("the pool's number of replicas has changed", pool.size))
             }
             Some(resize) if pool.min_size != resize.old_min_size => {
-                Err(self.changed("the pool's min_size has changed", pool.min_size))
+                Err(self.change_error("the pool's min_size has changed", pool.min_size))
             }
             _ => Ok(()),
         }
@@ -206,7 +206,7 @@ impl Plan {
     pub(super) fn check<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         let pool = self.pool(snapshot)?;
         if pool.pg_num != self.pgs {
-            return Err(self.changed("the pool's number of placement groups has changed", pool.pg_num));
+            return Err(self.change_error("the pool's number of placement groups has changed", pool.pg_num));
         }
         Ok(pool)
     }
@@ -215,24 +215,24 @@ impl Plan {
     /// does not matter for an undo.
     fn pool<'a>(&self, snapshot: &'a Snapshot) -> Result<&'a Pool> {
         if snapshot.map.fsid != self.fsid {
-            return Err(self.changed("the cluster's fsid has changed", &snapshot.map.fsid));
+            return Err(self.change_error("the cluster's fsid has changed", &snapshot.map.fsid));
         }
         let pool = snapshot.map.pools.iter().find(|pool| pool.id == self.pool_id);
         match pool {
             Some(pool) if pool.name != self.pool => {
-                Err(self.changed("the pool's name has changed", &pool.name))
+                Err(self.change_error("the pool's name has changed", &pool.name))
             }
             Some(pool) if ![self.replicas, self.new_replicas()].contains(&pool.size) => {
-                Err(self.changed("the pool's number of replicas has changed", pool.size))
+                Err(self.change_error("the pool's number of replicas has changed", pool.size))
             }
             Some(pool) => Ok(pool),
-            None => Err(self.changed("the pool was removed", self.pool_id)),
+            None => Err(self.change_error("the pool was removed", self.pool_id)),
         }
     }
 
-    fn changed(&self, what: &str, found: impl std::fmt::Display) -> Error {
+    fn change_error(&self, change: &str, found: impl std::fmt::Display) -> Error {
         let message = format!(
-            "{what} since the plan was made; nothing was changed; `benthic placement plan` makes another plan"
+            "{change} since the plan was made; nothing was changed; `benthic placement plan` makes another plan"
         );
         Error::new(ErrorKind::Conflict, message).with("pool", &self.pool).with("found", found)
     }

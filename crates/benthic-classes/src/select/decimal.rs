@@ -82,7 +82,7 @@ impl Decimal {
     }
 
     /// The number without what is after the point.
-    pub fn truncated(self) -> i128 {
+    pub fn truncate(self) -> i128 {
         self.unscaled / 10_i128.pow(self.scale)
     }
 
@@ -91,7 +91,7 @@ impl Decimal {
     }
 
     /// The number with this scale, rounded. `None` if it has more than 38 digits then.
-    pub fn rescaled(self, scale: u32) -> Option<Decimal> {
+    pub fn rescale(self, scale: u32) -> Option<Decimal> {
         if scale >= self.scale {
             let factor = 10_i128.checked_pow(scale - self.scale)?;
             return Decimal::new(self.unscaled.checked_mul(factor)?, scale);
@@ -104,7 +104,7 @@ impl Decimal {
 
     /// As DECIMAL(precision, scale). `None` if the number has too many digits before the point.
     pub fn fit(self, precision: u32, scale: u32) -> Option<Decimal> {
-        self.rescaled(scale).filter(|number| number.unscaled.unsigned_abs() < 10_u128.pow(precision))
+        self.rescale(scale).filter(|number| number.unscaled.unsigned_abs() < 10_u128.pow(precision))
     }
 
     pub fn compare(self, other: Decimal) -> Ordering {
@@ -112,7 +112,7 @@ impl Decimal {
         let fraction = |number: Decimal| {
             number.unscaled % 10_i128.pow(number.scale) * 10_i128.pow(DIGITS_MAX - number.scale)
         };
-        self.truncated().cmp(&other.truncated()).then_with(|| fraction(self).cmp(&fraction(other)))
+        self.truncate().cmp(&other.truncate()).then_with(|| fraction(self).cmp(&fraction(other)))
     }
 
     /// The result of an operation; `None` if it has more than 38 digits before the point. The
@@ -125,7 +125,7 @@ impl Decimal {
             Operator::Divide => self.quotient(other),
             Operator::Remainder => {
                 let scale = self.scale.max(other.scale);
-                let (left, right) = (self.rescaled(scale)?, other.rescaled(scale)?);
+                let (left, right) = (self.rescale(scale)?, other.rescale(scale)?);
                 Decimal::new(left.unscaled % right.unscaled, scale)
             }
         }
@@ -134,7 +134,7 @@ impl Decimal {
     fn sum(self, unscaled: i128, scale: u32) -> Option<Decimal> {
         let other = Decimal { unscaled, scale };
         (0..=self.scale.max(scale)).rev().find_map(|scale| {
-            let (left, right) = (self.rescaled(scale)?, other.rescaled(scale)?);
+            let (left, right) = (self.rescale(scale)?, other.rescale(scale)?);
             Decimal::new(left.unscaled.checked_add(right.unscaled)?, scale)
         })
     }

@@ -97,7 +97,7 @@ fn random_numbers_are_exact() {
         let ((left, left_units, left_scale), (right, right_units, right_scale)) = (number(), number());
         assert_eq!(left.compare(right), left_units.cmp(&right_units));
         assert_eq!(of(&left.text()).text(), left.text());
-        let units = |decimal: Decimal, digits: u32| decimal.rescaled(digits).unwrap().unscaled;
+        let units = |decimal: Decimal, digits: u32| decimal.rescale(digits).unwrap().unscaled;
         assert_eq!(units(left.apply(Add, right).unwrap(), 5), left_units + right_units);
         assert_eq!(units(left.apply(Subtract, right).unwrap(), 5), left_units - right_units);
         let product = left.apply(Multiply, right).unwrap();

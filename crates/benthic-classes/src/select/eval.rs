@@ -132,10 +132,10 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
     work.tick(1)?;
     let eval_one = |expr: &'a Expr| eval(expr, row, work);
     let value = match expr {
-        Expr::Literal(value) => borrowed(value),
+        Expr::Literal(value) => borrow(value),
         Expr::Column(index) => row.column(*index, work)?,
         Expr::Aggregate(index) => match row {
-            Row::Aggregates(results) => borrowed(&results[*index]),
+            Row::Aggregates(results) => borrow(&results[*index]),
             _ => Value::Missing,
         },
         Expr::Not(operand) => truth(eval_one(operand)?.truth()?.map(|value| !value)),
@@ -238,7 +238,7 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
     Ok(value)
 }
 
-fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
+fn borrow<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
         Value::Text(text) => Value::Text(Cow::Borrowed(text)),
         other => other.clone(),
@@ -326,7 +326,7 @@ fn cast<'a>(value: Value<'a>, to: Type, work: &Work<'_>) -> Result<Value<'a>, Fa
         (Type::Int, Value::Bool(value)) => Ok(Value::Int(i128::from(*value))),
         (Type::Int, _) => match value.number().ok_or_else(|| failed("an integer"))? {
             Number::Int(number) => Ok(Value::Int(number)),
-            Number::Decimal(number) => Ok(Value::Int(number.truncated())),
+            Number::Decimal(number) => Ok(Value::Int(number.truncate())),
             Number::Float(number) if number.abs() < 1e38 => Ok(Value::Int(number.trunc() as i128)),
             Number::Float(_) => Err(fault("IntegerOverflow", "a number is too large for an integer")),
         },
@@ -477,7 +477,7 @@ fn changed_case(text: String) -> Result<Value<'static>, Fault> {
 fn integer(value: &Value<'_>, message: &str) -> Result<i128, Fault> {
     match value.operand()? {
         Number::Int(value) => Ok(value),
-        Number::Decimal(value) if value.is_integer() => Ok(value.truncated()),
+        Number::Decimal(value) if value.is_integer() => Ok(value.truncate()),
         Number::Float(value) if value.fract() == 0.0 && value.abs() < 1e38 => Ok(value as i128),
         Number::Decimal(_) | Number::Float(_) => Err(fault("EvaluatorInvalidArguments", message)),
     }

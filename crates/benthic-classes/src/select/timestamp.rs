@@ -56,7 +56,7 @@ pub(super) enum DatePart {
 
 impl DatePart {
     /// The part with this name, in capital letters.
-    pub fn named(name: &str) -> Option<DatePart> {
+    pub fn of_name(name: &str) -> Option<DatePart> {
         Some(match name {
             "YEAR" => DatePart::Year,
             "MONTH" => DatePart::Month,

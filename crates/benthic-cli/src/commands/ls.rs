@@ -122,7 +122,7 @@ async fn look_up(
         return Ok(Some((object, Detail::None)));
     }
     if is_striped {
-        let at = commands::striped(session, pool, object.clone()).await?;
+        let at = commands::striped_object(session, pool, object.clone()).await?;
         let detail = match at.read_head().await {
             Err(error) if error.kind() == ErrorKind::Corrupt => Detail::State("damaged"),
             head => match head? {

@@ -102,7 +102,7 @@ async fn locate(session: &Session, text: &str) -> Outcome<(Arc<dyn Pool>, Object
     Ok((pool, address))
 }
 
-async fn striped(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
+async fn striped_object(session: &Session, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Striped> {
     let locks = Locks::of(&*session.store().await?);
     Ok(Striped { pool, object, locks, clock: Arc::new(SystemClock), is_interrupted: interrupt::is_set })
 }

@@ -89,7 +89,7 @@ impl Removal {
     async fn prepare(session: &Session, address: &ObjectAddress, is_striped: bool) -> Result<Removal> {
         let (pool, object) = (session.pool_for_removal(&address.pool).await?, address.object.clone());
         if is_striped {
-            return commands::striped(session, pool, object).await.map(Removal::Striped);
+            return commands::striped_object(session, pool, object).await.map(Removal::Striped);
         }
         Ok(Removal::Object(pool, object))
     }

@@ -49,7 +49,7 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 /// Adds the headers that protect a page in a browser.
-pub fn secured<T>(mut answer: Response<T>) -> Response<T> {
+pub fn with_security_headers<T>(mut answer: Response<T>) -> Response<T> {
     let headers =
         HEADERS.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     answer.headers_mut().extend(headers);

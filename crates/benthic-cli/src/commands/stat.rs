@@ -23,7 +23,7 @@ pub struct StatArgs {
 pub async fn run(args: StatArgs, session: &Session) -> Outcome {
     let (pool, address) = commands::locate(session, &args.object).await?;
     if args.stripe {
-        let at = commands::striped(session, pool, address.object.clone()).await?;
+        let at = commands::striped_object(session, pool, address.object.clone()).await?;
         return stat_striped(&at, &address, session).await;
     }
     let (stat, version) = match pool.stat(&address.object).await {

@@ -139,7 +139,7 @@ impl Engine {
             fsck.report
         };
         let mut report = match commit {
-            Some(commit) => commit.paused(check),
+            Some(commit) => commit.run_paused(check),
             None => check(),
         };
         report.disk_bytes = disk_bytes;

@@ -81,7 +81,7 @@ pub(crate) fn lay_out(
     };
     let mut layout = Layout { disk, target, pieces, contents: Vec::new(), blocks: BTreeMap::new() };
     let old_chunks = layout.old_chunks(old)?;
-    for index in layout.touched(&old_chunks) {
+    for index in layout.touched_chunks(&old_chunks) {
         layout.chunk(index, old_chunks.get(&index), record)?;
     }
     let unsynced_bytes = layout.write(record)?;
@@ -112,7 +112,7 @@ impl Layout<'_> {
         Ok(chunks)
     }
 
-    fn touched(&self, old_chunks: &BTreeMap<u32, Chunk>) -> BTreeSet<u32> {
+    fn touched_chunks(&self, old_chunks: &BTreeMap<u32, Chunk>) -> BTreeSet<u32> {
         let written = self.pieces.iter().flat_map(|(offset_bytes, len_bytes, _)| {
             (offset_bytes / CHUNK_BYTES) as u32..=((offset_bytes + len_bytes - 1) / CHUNK_BYTES) as u32
         });

@@ -223,7 +223,7 @@ impl Decoder<'_> {
 
     /// Refuses expressions over nested values that are not known to be bounded, and expressions in
     /// lambdas that would copy a string for each element.
-    fn bounded(&self, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+    fn check_bounded(&self, expr: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
         let is_nested =
             |expr: &Arc<dyn PhysicalExpr>| expr.data_type(schema).is_ok_and(|kind| kind.is_nested());
         let function = expr.downcast_ref::<ScalarFunctionExpr>().map(|call| call.fun().name());
@@ -396,7 +396,7 @@ impl ExecutionPlanDecode for Decoder<'_> {
             Some(ExprType::LambdaVariable(variable)) => variable_of(variable, schema),
             _ => not_impl_err!("an expression does not run beside objects"),
         };
-        self.bounded(expr?, schema)
+        self.check_bounded(expr?, schema)
     }
 
     fn task_ctx(&self) -> &TaskContext {

@@ -6,7 +6,7 @@
 //! encoder for their inputs is passed to them. This file is that encoder. A call of a
 //! function cannot encode itself, so this file encodes it.
 
-use crate::wasm::{Methods, called};
+use crate::wasm::{Methods, call_of};
 use arrow::datatypes::Schema;
 use benthic_core::{Error, ErrorKind};
 use bytes::Bytes;
@@ -78,7 +78,7 @@ impl ExecutionPlanEncode for Encoder {
         let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() else {
             return Err(not_impl_datafusion_err!("{expr} has no encoding"));
         };
-        if let Some((name, function)) = called(expr) {
+        if let Some((name, function)) = call_of(expr) {
             self.methods.lock().insert(name.to_owned(), function.clone());
         }
         let args = call.args().iter().map(|arg| self.encode_expr(arg)).collect::<Result<Vec<_>>>()?;

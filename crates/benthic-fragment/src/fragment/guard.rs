@@ -167,7 +167,7 @@ fn parts(batch: &RecordBatch, rows_max: usize, bytes_max: u64) -> Result<VecDequ
     let part = |(start, end): (&usize, usize)| -> Result<RecordBatch> {
         let part = batch.slice(*start, end - start);
         let columns = part.columns().iter().map(|column| match column.data_type().is_nested() {
-            true => copied(column),
+            true => copy(column),
             false => Ok(Arc::clone(column)),
         });
         // A batch without columns still has a row count.
@@ -177,7 +177,7 @@ fn parts(batch: &RecordBatch, rows_max: usize, bytes_max: u64) -> Result<VecDequ
     starts.iter().zip(ends).map(part).collect()
 }
 
-fn copied(column: &ArrayRef) -> Result<ArrayRef> {
+fn copy(column: &ArrayRef) -> Result<ArrayRef> {
     let data = column.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
     copy.try_extend(0, 0, data.len())?;

@@ -67,7 +67,7 @@ impl Right {
 
 /// The access control list that can allow an action, and the right that it must grant. An object
 /// that a request creates has no list yet, so that of the bucket decides about its parts.
-pub(super) fn needed(action: &str, is_new: bool) -> Option<(Of, Right)> {
+pub(super) fn needed_right(action: &str, is_new: bool) -> Option<(Of, Right)> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => {
             (Of::Bucket, Right::Read)
@@ -90,7 +90,7 @@ pub(super) fn needed(action: &str, is_new: bool) -> Option<(Of, Right)> {
 
 /// Whether the access control list of an object can allow an action on it.
 pub(super) fn is_of_object(action: &str) -> bool {
-    matches!(needed(action, false), Some((Of::Object, _)))
+    matches!(needed_right(action, false), Some((Of::Object, _)))
 }
 
 /// The receiver of a grant.

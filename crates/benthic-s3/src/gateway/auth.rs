@@ -624,7 +624,7 @@ impl Authorized {
         };
         let resource = on.resource(&self.bucket.name);
         let block = public_access::block_of(&self.bucket.attributes);
-        let acl = match acl::needed(action, matches!(on, On::New { .. } | On::Part { .. })) {
+        let acl = match acl::needed_right(action, matches!(on, On::New { .. } | On::Part { .. })) {
             None => None,
             Some((acl::Of::Bucket, right)) => {
                 Some((Acl::of(&self.bucket.attributes, &self.bucket.owner), right))

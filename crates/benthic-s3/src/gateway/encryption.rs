@@ -225,10 +225,10 @@ pub(super) fn etag_with(encryption: Option<&Encryption>, etag: String) -> String
 /// The kind of key that seals the data key of an object or an upload; `None` if it is not
 /// encrypted.
 pub(super) fn sealing_of(attributes: &Attributes) -> S3Result<Option<SealedBy>> {
-    Ok(stored(attributes)?.map(|stored| stored.by))
+    Ok(encryption_of(attributes)?.map(|stored| stored.by))
 }
 
-fn stored(attributes: &Attributes) -> S3Result<Option<Stored>> {
+fn encryption_of(attributes: &Attributes) -> S3Result<Option<Stored>> {
     let Some(stored) = attributes.get(ENCRYPTION) else { return Ok(None) };
     serde_json::from_slice(stored).map(Some).map_err(|error| {
         tracing::warn!(%error, "cannot decode the encryption of an object");
@@ -354,7 +354,7 @@ pub(super) fn check_algorithm<T>(request: &S3Request<T>, upload: Option<&SealedB
 
 /// Whether an encrypted object is under SSE-S3.
 pub(super) fn is_s3(attributes: &Attributes) -> S3Result<bool> {
-    Ok(stored(attributes)?.is_some_and(|stored| stored.by == SealedBy::S3))
+    Ok(encryption_of(attributes)?.is_some_and(|stored| stored.by == SealedBy::S3))
 }
 
 /// Refuses a request for data that names an encryption, because the object has one already.
@@ -514,7 +514,7 @@ impl Gateway {
         customer: CustomerHeaders<'_>,
     ) -> S3Result<Option<Encryption>> {
         let customer = customer.parse(request)?;
-        let Some(Stored { by, data_key, .. }) = stored(attributes)? else {
+        let Some(Stored { by, data_key, .. }) = encryption_of(attributes)? else {
             return if customer.is_none() { Ok(None) } else { Err(not_applicable()) };
         };
         let (wrap, customer_md5) = match (&by, customer) {

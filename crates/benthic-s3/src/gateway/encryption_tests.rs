@@ -1,4 +1,4 @@
-use super::{Seal, SealedBy, Wrap, kms_arn, sealed_name, stored};
+use super::{Seal, SealedBy, Wrap, encryption_of, kms_arn, sealed_name};
 use crate::sal::encryption::ENCRYPTION;
 use crate::sal::{Attributes, DataKey};
 use crate::seal::{Sealer, hex};
@@ -17,7 +17,7 @@ fn a_sealed_data_key_is_bound_to_its_object_and_context() {
     let key = DataKey::draw(&Environment::default()).expect("random numbers");
     let sealed = futures::executor::block_on(seal.seal(key, "photos", "reef", &mut attributes));
     let encryption = sealed.expect("a seal");
-    let stored = stored(&attributes).expect("a document").expect("an encrypted object");
+    let stored = encryption_of(&attributes).expect("a document").expect("an encrypted object");
     assert_eq!(stored.by, encryption.by);
     let open = |bucket: &str, key: &str, by: &SealedBy| {
         sealer().open_secret(&sealed_name(bucket, key, by), &stored.data_key)

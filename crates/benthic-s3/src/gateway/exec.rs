@@ -125,7 +125,7 @@ pub fn class_and_method(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The call that a request asks for, if it does.
-pub(super) fn requested<T>(request: &S3Request<T>) -> S3Result<Option<ClassCall>> {
+pub(super) fn requested_call<T>(request: &S3Request<T>) -> S3Result<Option<ClassCall>> {
     let query = request.uri.query().unwrap_or_default();
     let (mut name, mut input) = (None, None);
     for (parameter, value) in url::form_urlencoded::parse(query.as_bytes()) {

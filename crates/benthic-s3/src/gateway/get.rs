@@ -197,7 +197,7 @@ impl Gateway {
         &self,
         request: S3Request<GetObjectInput>,
     ) -> S3Result<S3Response<GetObjectOutput>> {
-        if let Some(call) = exec::requested(&request)? {
+        if let Some(call) = exec::requested_call(&request)? {
             return self.get_result(request, call).await;
         }
         let from_start = request.input.range.is_none() && request.input.part_number.is_none();
@@ -262,7 +262,7 @@ impl Gateway {
         &self,
         request: S3Request<HeadObjectInput>,
     ) -> S3Result<S3Response<HeadObjectOutput>> {
-        if exec::requested(&request)?.is_some() {
+        if exec::requested_call(&request)?.is_some() {
             return Err(s3_error!(InvalidRequest, "the result of a method is known only to a GET"));
         }
         let (access, object, _, requested, encryption) = find_object!(self, request, false, false);

@@ -63,13 +63,13 @@ struct Page {
 }
 
 impl Page {
-    fn encoded(&self, text: impl Into<String>) -> String {
+    fn encode(&self, text: impl Into<String>) -> String {
         let text = text.into();
         if self.encodes { encode(&text) } else { text }
     }
 
     fn encoded_opt(&self, text: Option<&str>) -> Option<String> {
-        text.map(|text| self.encoded(text))
+        text.map(|text| self.encode(text))
     }
 
     fn prefixes(&self) -> Option<Vec<CommonPrefix>> {
@@ -77,7 +77,7 @@ impl Page {
             .entries
             .iter()
             .filter_map(|entry| match entry {
-                Entry::Prefix(prefix) => Some(CommonPrefix { prefix: Some(self.encoded(prefix.as_str())) }),
+                Entry::Prefix(prefix) => Some(CommonPrefix { prefix: Some(self.encode(prefix.as_str())) }),
                 _ => None,
             })
             .collect();
@@ -93,7 +93,7 @@ impl Page {
 
     fn objects(&self, owner: Option<&str>) -> Vec<Object> {
         let object = |version: &ListedVersion| Object {
-            key: Some(self.encoded(version.key.as_str())),
+            key: Some(self.encode(version.key.as_str())),
             e_tag: Some(strong_etag(&version.etag)),
             size: i64::try_from(version.size_bytes).ok(),
             last_modified: Some(timestamp(version.modified_ms)),
@@ -168,11 +168,11 @@ impl Gateway {
         let after = position_after(input.marker.as_deref());
         let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
-        let last = page.entries.last().map(|entry| page.encoded(entry.key()));
+        let last = page.entries.last().map(|entry| page.encode(entry.key()));
         Ok(ListObjectsOutput {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
-            marker: Some(page.encoded(input.marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
+            marker: Some(page.encode(input.marker.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
             contents: Some(page.objects(Some(&access.bucket.owner))),
@@ -202,7 +202,7 @@ impl Gateway {
         let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
         Ok(ListObjectsV2Output {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
+            prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
             key_count: i32::try_from(page.entries.len()).ok(),
             continuation_token: input.continuation_token.clone(),
@@ -235,7 +235,7 @@ impl Gateway {
         let mut versions = Vec::new();
         let mut markers = Vec::new();
         for version in page.versions() {
-            let key = Some(page.encoded(version.key.as_str()));
+            let key = Some(page.encode(version.key.as_str()));
             let version_id = Some(version.version.to_string());
             let (is_latest, owner) = (Some(version.current), Some(acl::owner(&access.bucket.owner)));
             let last_modified = Some(timestamp(version.modified_ms));
@@ -264,12 +264,12 @@ impl Gateway {
         });
         Ok(ListObjectVersionsOutput {
             name: Some(input.bucket.clone()),
-            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
-            key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
+            key_marker: Some(page.encode(input.key_marker.as_deref().unwrap_or_default())),
             version_id_marker: Some(input.version_id_marker.clone().unwrap_or_default()),
             max_keys: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),
-            next_key_marker: position.map(|position| page.encoded(position.key)),
+            next_key_marker: position.map(|position| page.encode(position.key)),
             next_version_id_marker: next_version,
             versions: Some(versions),
             delete_markers: Some(markers),
@@ -299,7 +299,7 @@ impl Gateway {
         let page = self.page(&access, wanted).await?;
         let uploads = page.entries.iter().filter_map(|entry| match entry {
             Entry::Upload(upload) => Some(MultipartUpload {
-                key: Some(page.encoded(upload.key.as_str())),
+                key: Some(page.encode(upload.key.as_str())),
                 upload_id: Some(upload.upload.to_string()),
                 initiated: Some(timestamp(upload.begun_ms)),
                 owner: Some(acl::owner(&access.bucket.owner)),
@@ -318,10 +318,10 @@ impl Gateway {
         });
         Ok(ListMultipartUploadsOutput {
             bucket: Some(input.bucket.clone()),
-            prefix: Some(page.encoded(input.prefix.as_deref().unwrap_or_default())),
-            key_marker: Some(page.encoded(input.key_marker.as_deref().unwrap_or_default())),
+            prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
+            key_marker: Some(page.encode(input.key_marker.as_deref().unwrap_or_default())),
             upload_id_marker: Some(input.upload_id_marker.clone().unwrap_or_default()),
-            next_key_marker: position.map(|position| page.encoded(position.key)),
+            next_key_marker: position.map(|position| page.encode(position.key)),
             next_upload_id_marker: next_upload,
             max_uploads: Some(page.entries_max),
             is_truncated: Some(page.next.is_some()),

@@ -90,7 +90,7 @@ macro_rules! object_headers {
             ],
             metadata: $input.metadata.as_ref(),
             tagging: $input.tagging.as_deref(),
-            lock: $crate::gateway::object_lock::requested(
+            lock: $crate::gateway::object_lock::requested_lock(
                 $input.object_lock_mode.as_ref().map(|mode| mode.as_str()),
                 $input.object_lock_retain_until_date.as_ref(),
                 $input.object_lock_legal_hold_status.as_ref().map(|status| status.as_str()),

@@ -125,7 +125,7 @@ pub(super) fn lock_fields(
 }
 
 /// The lock that the headers of a request ask for.
-pub(super) fn requested(
+pub(super) fn requested_lock(
     mode_text: Option<&str>,
     until: Option<&Timestamp>,
     hold_text: Option<&str>,

@@ -6,7 +6,7 @@
 
 use super::auth::Peer;
 use super::virtual_host::VirtualHosts;
-use super::website_rules::{Address, Moved, check, encoded, moved, moved_after_error, path_of};
+use super::website_rules::{Address, Moved, check, encode_key, path_of, redirect_after_error, redirect_of};
 use super::{Gateway, error, names};
 use crate::sal::{Bucket, Sal};
 use bytes::Bytes;
@@ -136,7 +136,7 @@ impl Websites {
             key: &key,
             path_and_query: request.uri().path_and_query().map_or("/", |path| path.as_str()),
         };
-        if let Some(moved) = moved(&website, address) {
+        if let Some(moved) = redirect_of(&website, address) {
             return Ok(redirect(&moved));
         }
         let kept = request.headers().iter().filter(|(name, _)| HEADERS.contains(name));
@@ -168,7 +168,7 @@ impl Websites {
                 return Ok(redirect(&Moved { status: 302, location }));
             }
         }
-        if let Some(moved) = moved_after_error(&website, address, status.as_u16()) {
+        if let Some(moved) = redirect_after_error(&website, address, status.as_u16()) {
             return Ok(redirect(&moved));
         }
         if status == StatusCode::RANGE_NOT_SATISFIABLE || status == StatusCode::PRECONDITION_FAILED {
@@ -201,7 +201,7 @@ impl Visit<'_> {
         method: &Method,
         headers: &HeaderMap,
     ) -> Result<Response<Body>, HttpError> {
-        let path = format!("/{}/{}", self.bucket, encoded(key));
+        let path = format!("/{}/{}", self.bucket, encode_key(key));
         let mut request = Request::new(Body::empty());
         let Ok(uri) = path.parse::<Uri>() else {
             return Ok(page(StatusCode::BAD_REQUEST, "InvalidURI", "the path is not valid"));

@@ -134,7 +134,7 @@ fn status(code: &str) -> Option<u16> {
 }
 
 /// The redirect of a request before its object is read.
-pub fn moved(website: &WebsiteConfiguration, address: Address<'_>) -> Option<Moved> {
+pub fn redirect_of(website: &WebsiteConfiguration, address: Address<'_>) -> Option<Moved> {
     if let Some(all) = &website.redirect_all_requests_to {
         let scheme = all.protocol.as_ref().map_or(address.scheme, Protocol::as_str);
         let location = format!("{scheme}://{}{}", all.host_name, address.path_and_query);
@@ -144,7 +144,11 @@ pub fn moved(website: &WebsiteConfiguration, address: Address<'_>) -> Option<Mov
 }
 
 /// The redirect of a request whose object could not be read.
-pub fn moved_after_error(website: &WebsiteConfiguration, address: Address<'_>, status: u16) -> Option<Moved> {
+pub fn redirect_after_error(
+    website: &WebsiteConfiguration,
+    address: Address<'_>,
+    status: u16,
+) -> Option<Moved> {
     rule_of(website, address, Some(status))
 }
 
@@ -166,7 +170,7 @@ fn rule_of(website: &WebsiteConfiguration, address: Address<'_>, error: Option<u
     };
     Some(Moved {
         status: redirect.http_redirect_code.as_deref().and_then(status).unwrap_or(301),
-        location: format!("{scheme}://{host}/{}", encoded(&key)),
+        location: format!("{scheme}://{host}/{}", encode_key(&key)),
     })
 }
 
@@ -176,7 +180,7 @@ fn prefix_of(rule: &RoutingRule) -> &str {
 }
 
 /// A key as part of a path, percent-encoded.
-pub fn encoded(key: &str) -> String {
+pub fn encode_key(key: &str) -> String {
     key.bytes()
         .map(|byte| match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
@@ -191,8 +195,8 @@ pub fn encoded(key: &str) -> String {
 /// encoded.
 pub fn path_of(key: &str) -> String {
     match key.strip_prefix('/') {
-        Some(rest) => format!("/%2F{}", encoded(rest)),
-        None => format!("/{}", encoded(key)),
+        Some(rest) => format!("/%2F{}", encode_key(rest)),
+        None => format!("/{}", encode_key(key)),
     }
 }
 

@@ -1,4 +1,4 @@
-use super::{Address, check, encoded, moved, moved_after_error, path_of};
+use super::{Address, check, encode_key, path_of, redirect_after_error, redirect_of};
 use s3s::dto::{
     Condition, ErrorDocument, IndexDocument, Protocol, Redirect, RedirectAllRequestsTo, RoutingRule,
     WebsiteConfiguration,
@@ -43,10 +43,10 @@ fn the_first_rule_that_matches_redirects() {
         rule(None, Some("404"), far),
     ]);
     check(&site).unwrap();
-    let of = |key| moved(&site, address(key)).map(|moved| (moved.status, moved.location));
+    let of = |key| redirect_of(&site, address(key)).map(|moved| (moved.status, moved.location));
     assert_eq!(of("old/é?"), Some((301, "http://photos.example.org:8080/new/%C3%A9%3F".into())));
     assert_eq!(of("older"), None);
-    let after = |key, status| moved_after_error(&site, address(key), status);
+    let after = |key, status| redirect_after_error(&site, address(key), status);
     assert_eq!(after("x", 404).unwrap().location, "https://far.example/lost%20and%20found");
     assert_eq!(after("x", 404).unwrap().status, 307);
     assert_eq!(after("old/x", 404).unwrap().location, "http://photos.example.org:8080/never/x");
@@ -63,7 +63,7 @@ fn all_requests_go_elsewhere() {
         ..WebsiteConfiguration::default()
     };
     check(&site).unwrap();
-    assert_eq!(moved(&site, address("a b")).unwrap().location, "http://b.example/a%20b?c=d");
+    assert_eq!(redirect_of(&site, address("a b")).unwrap().location, "http://b.example/a%20b?c=d");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn invalid_configurations_are_refused() {
 
 #[test]
 fn keys_are_encoded_for_a_path() {
-    assert_eq!(encoded("a/b c?d#é~%\n"), "a/b%20c%3Fd%23%C3%A9~%25%0A");
+    assert_eq!(encode_key("a/b c?d#é~%\n"), "a/b%20c%3Fd%23%C3%A9~%25%0A");
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Pattern {
 
     /// Whether the whole text matches. A pattern with a variable that has no value matches nothing.
     pub fn matches(&self, text: &str, ignores_case: bool, facts: &dyn Facts) -> bool {
-        let tokens = match self.resolved(facts, text.len()) {
+        let tokens = match self.resolve(facts, text.len()) {
             Some(tokens) => tokens,
             None => return false,
         };
@@ -91,7 +91,7 @@ impl Pattern {
 
     /// The pattern with the values of its variables. `None` if a variable has no value, or if the
     /// pattern needs more than `chars_max` characters.
-    fn resolved(&self, facts: &dyn Facts, chars_max: usize) -> Option<Cow<'_, [Token]>> {
+    fn resolve(&self, facts: &dyn Facts, chars_max: usize) -> Option<Cow<'_, [Token]>> {
         if !self.has_variables {
             return Some(Cow::Borrowed(&self.tokens));
         }

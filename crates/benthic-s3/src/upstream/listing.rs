@@ -280,7 +280,7 @@ fn merge(
         }
         let entry = match list.common_prefix(key) {
             Some(prefix) => Entry::Prefix(prefix.to_owned()),
-            None => Entry::Version(pending.listed()),
+            None => Entry::Version(pending.list_entry()),
         };
         entries.entry(entry.key().to_owned()).or_insert_with(|| vec![entry]);
     }

@@ -99,7 +99,7 @@ fn object_of(located: Located) -> Object {
     }
 }
 
-fn located(object: &Object) -> Result<&Located> {
+fn location_of(object: &Object) -> Result<&Located> {
     let found = object.location.downcast_ref();
     found.ok_or_else(|| objects_error(ErrorKind::InvalidArgument, "the object comes from another driver"))
 }
@@ -256,7 +256,7 @@ impl Objects for UpstreamSal {
         let first = match first {
             _ if object.location.is::<PendingData>() => None,
             Some(first) => Some((first.len() as u64, std::future::ready(Ok(first)).boxed())),
-            None => self.blocks.first(located(&object)?),
+            None => self.blocks.first(location_of(&object)?),
         };
         let prefetch = first.map(|(len_bytes, data)| Prefetch { write: object.write, len_bytes, data });
         Ok((object, prefetch))
@@ -285,7 +285,7 @@ impl Objects for UpstreamSal {
             Some(prefetch) => Some(prefetch.data.await?),
             None => None,
         };
-        Ok(Box::new(self.blocks.read(located(object)?, range, first).await?))
+        Ok(Box::new(self.blocks.read(location_of(object)?, range, first).await?))
     }
 
     async fn write(
@@ -338,7 +338,7 @@ impl Objects for UpstreamSal {
         self.write_back.drain(Drain::Key(&self.upstream_name(&source.0.name), &source.1.key)).await?;
         self.write_back.drain(Drain::Key(&name, key)).await?;
         let pending;
-        let from = match located(source.1) {
+        let from = match location_of(source.1) {
             Ok(from) => from,
             // It was pending, and is at the upstream now.
             Err(_) => {
@@ -346,7 +346,7 @@ impl Objects for UpstreamSal {
                 if pending.etag != source.1.etag {
                     return Err(objects_error(ErrorKind::NotFound, "the source has changed or is gone"));
                 }
-                located(&pending)?
+                location_of(&pending)?
             }
         };
         if from.head.marker {
@@ -408,7 +408,7 @@ impl Objects for UpstreamSal {
         if found.write != old.write || found.attributes.get(names::TAGS) != old.attributes.get(names::TAGS) {
             return Err(objects_error(ErrorKind::Conflict, "the object has changed"));
         }
-        self.put_tags(located(&found)?, new).await
+        self.put_tags(location_of(&found)?, new).await
     }
 
     async fn delete(&self, bucket: &Bucket, delete: &Delete) -> Result<DeleteResult> {

@@ -114,7 +114,7 @@ impl NameLists {
         }
         // The first page always shows the current objects.
         if list.after.is_some()
-            && let Some(page) = self.remembered(bucket, list)
+            && let Some(page) = self.cached_page(bucket, list)
         {
             return Ok(page);
         }
@@ -128,7 +128,7 @@ impl NameLists {
         Ok(window.page(list).unwrap_or((Vec::new(), true)))
     }
 
-    fn remembered(&self, bucket: Id, list: &List) -> Option<(Vec<Found>, bool)> {
+    fn cached_page(&self, bucket: Id, list: &List) -> Option<(Vec<Found>, bool)> {
         let now_ms = self.environment.clock.monotonic_ms();
         let windows = self.windows.lock();
         let mut windows = windows.iter().filter(|window| window.is_of(bucket, list, now_ms));
@@ -222,12 +222,16 @@ async fn page_in_order(pool: &dyn Pool, view: &View, list: &List) -> Result<(Vec
             let is_within = last.is_some_and(|last| last.starts_with(&entry.text) && last < end.as_str());
             if is_within { token_after(&end) } else { None }
         });
-        (request.after, request.objects_max) = continued(skip, next, request.objects_max);
+        (request.after, request.objects_max) = continue_after(skip, next, request.objects_max);
     }
 }
 
 /// Where a listing continues, and how many names it requests.
-fn continued(skip: Option<ListToken>, next: ListToken, objects_max: usize) -> (Option<ListToken>, usize) {
+fn continue_after(
+    skip: Option<ListToken>,
+    next: ListToken,
+    objects_max: usize,
+) -> (Option<ListToken>, usize) {
     match skip {
         Some(token) => (Some(token), NAMES_FIRST),
         None => (Some(next), (objects_max * 2).min(NAMES_MAX)),

@@ -138,7 +138,7 @@ pub async fn run(mut queries: Queries<'_>) -> Outcome {
         let mut answer = pin!(queries.answer(&sql, "\\all"));
         let outcome = tokio::select! {
             outcome = &mut answer => outcome,
-            () = hold.interrupted() => {
+            () = hold.wait() => {
                 if queries.stop() {
                     let _ = timeout(UNDO_LIMIT, answer).await;
                 }

@@ -170,7 +170,7 @@ impl FlightSqlService for Service {
         let user = self.user(request.metadata()).await?;
         let prepare = async {
             // JDBC's parameters have no numbers.
-            let sql = statement::numbered(&query.query);
+            let sql = statement::number_parameters(&query.query);
             let planned = self.queries.plan(&user, &sql).await?;
             Ok::<_, Error>((planned.parameters, planned.schema, self.queries.prepare(&user, &sql)?))
         };

@@ -34,7 +34,7 @@ pub struct Connection {
 impl Connection {
     pub fn new(client: LoggedIn) -> Connection {
         let LoggedIn { reader, mut writer, user, access_key, settings, cancel } = client;
-        for (name, value) in settings.reported() {
+        for (name, value) in settings.reported_settings() {
             writer.parameter(name, value);
         }
         writer.parameter("session_authorization", &access_key);
@@ -89,7 +89,7 @@ impl Connection {
         }
         let done = tokio::select! {
             done = self.session.answer(kind, Fields(body)) => done,
-            () = self.reader.closed() => Err(Fault::Gone),
+            () = self.reader.wait_for_close() => Err(Fault::Gone),
             () = self.cancel.requested.notified() => Err(Fault::Canceled),
         };
         let failed = done.is_err();

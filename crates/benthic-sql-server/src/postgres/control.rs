@@ -180,7 +180,7 @@ impl Default for SessionSettings {
 
 impl SessionSettings {
     /// The settings that the server reports, with their names for clients.
-    pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub fn reported_settings(&self) -> impl Iterator<Item = (&'static str, &str)> {
         REPORTED.iter().filter_map(|(name, shown)| Some((*shown, self.0.get(*name)?.as_str())))
     }
 

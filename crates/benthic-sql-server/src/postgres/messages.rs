@@ -67,7 +67,7 @@ impl Reader {
     }
 
     /// Waits until the client closes the connection. Reads ahead only a little.
-    pub async fn closed(&mut self) {
+    pub async fn wait_for_close(&mut self) {
         while self.buffer.len() < READ_AHEAD_BYTES {
             if !matches!(self.stream.read_buf(&mut self.buffer).await, Ok(1..)) {
                 return;

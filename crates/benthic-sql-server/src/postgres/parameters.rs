@@ -10,7 +10,7 @@ use datafusion::common::ScalarValue;
 
 /// The number of Postgres' type of each parameter: the client's choice, or the one that the query
 /// implies.
-pub fn described(declared: &[u32], implied: &[Option<DataType>]) -> Vec<u32> {
+pub fn parameter_types(declared: &[u32], implied: &[Option<DataType>]) -> Vec<u32> {
     let one = |number: usize| match (declared.get(number), implied.get(number)) {
         (Some(oid), _) if *oid != 0 => *oid,
         (_, Some(Some(data_type))) => types::of_column(data_type).0,

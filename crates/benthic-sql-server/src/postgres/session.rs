@@ -4,7 +4,7 @@
 use super::control::{self, Control, SessionSettings};
 use super::encode;
 use super::messages::{Fields, Writer, garbage};
-use super::parameters::{decode, described};
+use super::parameters::{decode, parameter_types};
 use super::portals::{Fault, Named, Portal, PortalState, Running, Statement};
 use crate::catalog;
 use crate::queries::{Admission, Planned};
@@ -152,7 +152,7 @@ impl Session {
             Some(control) => PortalState::Control(control),
             None => {
                 let (planned, work) = self.plan(&sql).await?;
-                let types = described(&declared, &planned.parameters);
+                let types = parameter_types(&declared, &planned.parameters);
                 if types.len() != values.len() {
                     let message = "the values of parameters are too few or too many";
                     let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
@@ -184,7 +184,7 @@ impl Session {
             Some(control) => (PortalState::Control(control), declared),
             None => {
                 let (planned, work) = self.plan(&sql).await?;
-                let types = described(&declared, &planned.parameters);
+                let types = parameter_types(&declared, &planned.parameters);
                 (PortalState::Ready { planned: Box::new(planned), work }, types)
             }
         };

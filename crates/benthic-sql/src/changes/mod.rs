@@ -158,7 +158,7 @@ async fn next(rows: &mut SendableRecordBatchStream, work: &Work) -> Result<Optio
     tokio::task::yield_now().await;
     let batch = tokio::select! {
         batch = rows.next() => batch,
-        () = work.stopped() => {
+        () = work.wait_for_stop() => {
             return Err(Error::new(ErrorKind::Unavailable, "the statement was interrupted; nothing has changed"));
         }
     };
@@ -177,7 +177,7 @@ pub async fn delete_everything(snapshot: &Snapshot) -> Result<Changed> {
         let mut entries = snapshot.entries();
         while let Some(entry) = entries.next().await.transpose()? {
             changed.deleted += entry.live_rows();
-            writer.delete(&entry, &entry.stored()?)?;
+            writer.delete(&entry, &entry.stored_rows()?)?;
         }
         Ok(changed)
     };
@@ -247,7 +247,7 @@ async fn apply(
         let entry = objects.get(place as usize);
         let entry = entry.ok_or_else(|| Error::new(ErrorKind::Internal, "a changed row has no object"))?;
         let listed: u64 = ranges.iter().map(|range| u64::from(range.end - range.start)).sum();
-        let rows = Rows::new(ranges, entry.stored()?.of());
+        let rows = Rows::new(ranges, entry.stored_rows()?.of());
         if listed > rows.count() {
             if operation != Operation::Delete {
                 let message = format!(

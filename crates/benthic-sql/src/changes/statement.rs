@@ -141,7 +141,7 @@ impl RowChange {
         let branch = Branch {
             condition: update.selection.as_ref().map(ToString::to_string),
             action: UPDATE,
-            values: assigned(&update.assignments)?,
+            values: update_values(&update.assignments)?,
         };
         RowChange::of_table(Operation::Update, &update.table, others.iter(), branch, false)
     }
@@ -251,11 +251,11 @@ fn branch(clause: &MergeClause, target: &str, source: &str) -> Result<Branch> {
     let is_insert =
         matches!(clause.clause_kind, MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget);
     let (action, values) = match &clause.action {
-        MergeAction::Insert(insert) if is_insert => (INSERT, inserted(insert)?),
+        MergeAction::Insert(insert) if is_insert => (INSERT, insert_values(insert)?),
         MergeAction::Update(update) if !is_insert => {
             let only_where = update.update_predicate.is_some() || update.delete_predicate.is_some();
             refuse(&[(only_where, "WHERE in a clause of MERGE; use WHEN … AND condition")])?;
-            (UPDATE, assigned(&update.assignments)?)
+            (UPDATE, update_values(&update.assignments)?)
         }
         MergeAction::Delete { .. } if !is_insert => (DELETE, HashMap::new()),
         _ => {
@@ -267,7 +267,7 @@ fn branch(clause: &MergeClause, target: &str, source: &str) -> Result<Branch> {
     Ok(Branch { condition: Some(condition), action, values })
 }
 
-fn inserted(insert: &MergeInsertExpr) -> Result<HashMap<String, String>> {
+fn insert_values(insert: &MergeInsertExpr) -> Result<HashMap<String, String>> {
     refuse(&[(insert.insert_predicate.is_some(), "WHERE in a clause of MERGE; use WHEN … AND condition")])?;
     let MergeInsertKind::Values(values) = &insert.kind else { return Err(unsupported("INSERT ROW")) };
     let [row] = values.rows.as_slice() else { return Err(unsupported("INSERT of several rows in MERGE")) };
@@ -281,7 +281,7 @@ fn inserted(insert: &MergeInsertExpr) -> Result<HashMap<String, String>> {
     insert.columns.iter().zip(row.iter()).map(pair).collect()
 }
 
-fn assigned(assignments: &[Assignment]) -> Result<HashMap<String, String>> {
+fn update_values(assignments: &[Assignment]) -> Result<HashMap<String, String>> {
     let mut values = HashMap::new();
     for assignment in assignments {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {

@@ -85,7 +85,7 @@ impl Parser {
     /// Parses a part of a timestamp. `parts` names those that the call has, for the error.
     fn date_part(&mut self, parts: &str) -> Parsed<DatePart> {
         let part = match self.peek() {
-            Some(Token::Word(word)) => DatePart::named(&word.to_ascii_uppercase()),
+            Some(Token::Word(word)) => DatePart::of_name(&word.to_ascii_uppercase()),
             _ => None,
         };
         let message = || format!("expected {parts}, found {}", self.found());

@@ -60,7 +60,7 @@ pub fn rewrite(wasm: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
     let mut rewritten = wasm[..8].to_vec();
     for (id, range) in sections {
         let content = match id {
-            TYPES => extended(wasm, range, &[&[0x60, 1, 0x7f, 0]])?,
+            TYPES => extend_section(wasm, range, &[&[0x60, 1, 0x7f, 0]])?,
             FUNCTIONS => {
                 let (count, list) = read_count(wasm, range)?;
                 let mut content = Vec::new();
@@ -69,13 +69,13 @@ pub fn rewrite(wasm: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
                 content.extend_from_slice(list);
                 content
             }
-            TABLES => extended(wasm, range, &[&[0x70, 0, 1]])?,
+            TABLES => extend_section(wasm, range, &[&[0x70, 0, 1]])?,
             EXPORTS => {
                 let table = export(TABLE, 1, tables);
                 let start = start.map(|function| export(START, 0, function));
                 let added: Vec<&[u8]> =
                     [Some(&table), start.as_ref()].into_iter().flatten().map(Vec::as_slice).collect();
-                extended(wasm, range, &added)?
+                extend_section(wasm, range, &added)?
             }
             START_FUNCTION => continue,
             CODE => {
@@ -136,7 +136,7 @@ fn export(name: &str, kind: u8, index: u32) -> Vec<u8> {
 }
 
 /// A section with more entries. An empty range is a section that is missing.
-fn extended(wasm: &[u8], range: Range<usize>, added: &[&[u8]]) -> Result<Vec<u8>, BinaryReaderError> {
+fn extend_section(wasm: &[u8], range: Range<usize>, added: &[&[u8]]) -> Result<Vec<u8>, BinaryReaderError> {
     let (count, list) = if range.is_empty() { (0, &[][..]) } else { read_count(wasm, range)? };
     let mut content = Vec::new();
     put(&mut content, count + added.len());

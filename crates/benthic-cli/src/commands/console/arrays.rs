@@ -2,7 +2,7 @@
 //! computes them.
 
 use crate::commands::console::Console;
-use crate::commands::console::data::sandboxed;
+use crate::commands::console::data::sandbox;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply, whole};
 use crate::commands::{other, serving};
@@ -20,7 +20,7 @@ const PICTURE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// The arrays and groups of a pool.
 pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = query.needed("pool")?;
+    let pool = query.required("pool")?;
     check_pool_name(pool)?;
     let args = ["array", "ls", "--", pool].map(OsString::from).into();
     let printed = console.children.list(&other::ARRAY, args, ARRAYS_MAX).await?;
@@ -28,7 +28,7 @@ pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
 }
 
 pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let args = ["array", "info", "--", query.needed("array")?].map(OsString::from).into();
+    let args = ["array", "info", "--", query.required("array")?].map(OsString::from).into();
     Ok(json_reply(&console.children.run(&other::ARRAY, args, 1).await?.value()?))
 }
 
@@ -43,7 +43,7 @@ pub async fn plot(console: &Console<'_>, query: &Query) -> Result<Reply> {
     if !query.text("select").is_empty() {
         args.push(format!("--select={}", query.text("select")).into());
     }
-    args.extend(["--".into(), query.needed("array")?.into()]);
+    args.extend(["--".into(), query.required("array")?.into()]);
     console.children.run(&other::ARRAY, args, 100).await?;
     let picture = blocking(move || {
         let failed = |error| Error::io(Action::Read, "cannot read the picture", error);
@@ -52,5 +52,5 @@ pub async fn plot(console: &Console<'_>, query: &Query) -> Result<Reply> {
         }
         std::fs::read(&file).map_err(failed)
     });
-    Ok(sandboxed(whole(serving::answer(StatusCode::OK, "image/png", picture.await?))))
+    Ok(sandbox(whole(serving::answer(StatusCode::OK, "image/png", picture.await?))))
 }

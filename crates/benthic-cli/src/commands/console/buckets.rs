@@ -76,7 +76,7 @@ pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str
 }
 
 pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let args = args(console, &["bucket", "stat", "--", query.needed("bucket")?]);
+    let args = args(console, &["bucket", "stat", "--", query.required("bucket")?]);
     Ok(json_reply(&console.children.run(&other::S3, args, 1).await?.value()?))
 }
 
@@ -89,7 +89,7 @@ pub async fn keys(console: &Console<'_>, query: &Query) -> Result<Reply> {
     if !query.text("after").is_empty() {
         verbs.push(&after);
     }
-    verbs.extend(["--", query.needed("bucket")?]);
+    verbs.extend(["--", query.required("bucket")?]);
     let printed = console.children.run(&other::S3, args(console, &verbs), keys_max).await?;
     let keys: Vec<Value> = printed.values()?;
     let next = keys.last().filter(|_| printed.is_cut).map(|key| key["key"].clone());

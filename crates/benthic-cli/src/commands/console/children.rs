@@ -74,7 +74,7 @@ impl Children {
     }
 
     /// Whether each program is there, by verb.
-    pub fn installed(&self) -> Value {
+    pub fn installed_programs(&self) -> Value {
         let is_there = |program: &Program| self.directory.join(program.name).is_file();
         json!({ "sql": is_there(&other::SQL), "array": is_there(&other::ARRAY), "s3": is_there(&other::S3) })
     }
@@ -179,7 +179,7 @@ struct Running(Arc<Mutex<Child>>);
 impl Running {
     /// Waits for a child whose output has ended. Waiting in a blocking call would keep the lock
     /// that [`Running::end`] needs.
-    async fn ended(&self) -> Result<ExitStatus> {
+    async fn wait(&self) -> Result<ExitStatus> {
         loop {
             let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
             let ended = ended.map_err(|error| Error::io(Action::Admin, "cannot wait for the program", error));
@@ -230,7 +230,7 @@ async fn read_all(
     if lines.is_cut {
         return Ok((lines, None));
     }
-    let status = running.ended().await?;
+    let status = running.wait().await?;
     // A check that found something prints its findings and fails.
     if status.success() || !lines.lines.is_empty() && last_error(&errors).is_none() {
         return Ok((lines, None));

@@ -45,17 +45,17 @@ pub fn upload_slots() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(UPLOADS_MAX))
 }
 
-pub fn sandboxed(mut reply: Reply) -> Reply {
+pub fn sandbox(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     reply
 }
 
 pub async fn download(console: &Console<'_>, query: &Query, only_head: bool) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let object = query.object()?;
     let disposition = disposition(object.name());
     let (size_bytes, body) = if query.is_set("striped")? {
-        let at = commands::striped(console.session, pool, object).await?;
+        let at = commands::striped_object(console.session, pool, object).await?;
         let (lock, reader) = open_striped(at).await?;
         (reader.size_bytes, striped_ranges(Held(Some(lock)), reader).boxed())
     } else {
@@ -68,7 +68,7 @@ pub async fn download(console: &Console<'_>, query: &Query, only_head: bool) -> 
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(size_bytes));
     headers.insert(CONTENT_DISPOSITION, disposition);
-    Ok(sandboxed(reply))
+    Ok(sandbox(reply))
 }
 
 /// The name of the file that a browser stores: the last part of the object's name.
@@ -156,7 +156,7 @@ pub async fn upload(console: &Console<'_>, query: &Query, request: Request<Incom
     console.check_writable()?;
     let object = query.object()?;
     commands::check_writable(object.namespace())?;
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let replaced = if query.is_set("replace")? { Replaced::Any } else { Replaced::Nothing };
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     check_object_size(announced.unwrap_or(0))?;
@@ -199,7 +199,7 @@ pub async fn remove(console: &Console<'_>, query: &Query) -> Result<Reply> {
     console.check_writable()?;
     let object = query.object()?;
     commands::check_writable(object.namespace())?;
-    let pool = console.session.pool_for_removal(query.needed("pool")?).await?;
+    let pool = console.session.pool_for_removal(query.required("pool")?).await?;
     pool.remove(&object).await?;
     Ok(json_reply(&json!({ "removed": object.name() })))
 }

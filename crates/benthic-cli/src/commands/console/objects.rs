@@ -41,7 +41,7 @@ pub async fn pools(console: &Console<'_>) -> Result<Reply> {
 /// A page of a listing. The work of a page does not depend on the size of the pool, except that a
 /// cluster has no index of prefixes.
 pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let (namespace, prefix) = (query.text("namespace").to_owned(), query.text("prefix"));
     let all = query.is_set("all_namespaces")?;
     let objects_max = query.number("limit", PAGE_DEFAULT, PAGE_MAX)?;
@@ -214,7 +214,7 @@ async fn describe(pool: &dyn Pool, object: ObjectId) -> Result<Option<Value>> {
 }
 
 pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let object = query.object()?;
     let head = Fetch::stat().and(Fetch::list_xattrs()).and(Fetch::read(0, Kind::HEAD_BYTES));
     let (((stat, xattrs), head), version) = pool.fetch(&object, head).await?;
@@ -235,15 +235,15 @@ pub async fn show(console: &Console<'_>, query: &Query) -> Result<Reply> {
         "kind": Kind::of(&head, stat.size_bytes).name(),
         "xattrs": xattrs_shown,
         "xattrs_total": xattrs.len(),
-        "striped": striped(console, Arc::clone(&pool), object).await?,
+        "striped": describe_striped(console, Arc::clone(&pool), object).await?,
     })))
 }
 
 /// The striped object whose first object this is.
-async fn striped(console: &Console<'_>, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Value> {
+async fn describe_striped(console: &Console<'_>, pool: Arc<dyn Pool>, object: ObjectId) -> Result<Value> {
     let Some(whole) = striped_object_of(object)? else { return Ok(Value::Null) };
     let name = whole.name().to_owned();
-    let at = crate::commands::striped(console.session, pool, whole).await?;
+    let at = crate::commands::striped_object(console.session, pool, whole).await?;
     Ok(match at.read_head().await?.map(|head| head.state) {
         Some(StripedState::Complete { layout, size_bytes, .. }) => {
             json!({ "object": name, "size_bytes": size_bytes, "pieces": layout.pieces(size_bytes) })
@@ -253,7 +253,7 @@ async fn striped(console: &Console<'_>, pool: Arc<dyn Pool>, object: ObjectId) -
 }
 
 pub async fn omap(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let object = query.object()?;
     let entries_max = query.number("limit", PAGE_DEFAULT, PAGE_MAX.min(limits::OMAP_PAGE_ENTRIES_MAX))?;
     let after = query.bytes("after")?.map(Bytes::from);

@@ -74,7 +74,7 @@ impl Kind {
 
 /// The beginning of an object: text if it is UTF-8, otherwise in hexadecimal.
 pub async fn text(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let read = Fetch::stat().and(Fetch::read(0, TEXT_BYTES_MAX + 1));
     let ((stat, data), version) = pool.fetch(&query.object()?, read).await?;
     let bytes_max = usize::try_from(TEXT_BYTES_MAX).unwrap_or(usize::MAX);
@@ -87,7 +87,7 @@ pub async fn text(console: &Console<'_>, query: &Query) -> Result<Reply> {
 }
 
 pub async fn image(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = console.session.pool(query.needed("pool")?).await?;
+    let pool = console.session.pool(query.required("pool")?).await?;
     let object = query.object()?;
     let (stat, version) = pool.stat(&object).await?;
     if stat.size_bytes > IMAGE_BYTES_MAX {
@@ -99,7 +99,7 @@ pub async fn image(console: &Console<'_>, query: &Query) -> Result<Reply> {
     let kind = Kind::of(&data, stat.size_bytes)
         .image_type()
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the object is no PNG, JPEG, GIF or WebP image"))?;
-    Ok(data::sandboxed(whole(serving::answer(StatusCode::OK, kind, data))))
+    Ok(data::sandbox(whole(serving::answer(StatusCode::OK, kind, data))))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Query {
     }
 
     /// The value of a parameter that must not be empty.
-    pub fn needed(&self, name: &'static str) -> Result<&str> {
+    pub fn required(&self, name: &'static str) -> Result<&str> {
         match self.text(name) {
             "" => {
                 Err(Error::new(ErrorKind::InvalidArgument, "a parameter is missing").with("parameter", name))
@@ -75,6 +75,6 @@ impl Query {
 
     /// The object that the parameters `namespace` and `object` name.
     pub fn object(&self) -> Result<ObjectId> {
-        ObjectId::in_namespace(self.text("namespace"), self.needed("object")?)
+        ObjectId::in_namespace(self.text("namespace"), self.required("object")?)
     }
 }

@@ -44,7 +44,7 @@ impl Console<'_> {
         };
         // The data of objects have a stricter policy than the pages.
         let own = reply.headers().get(CONTENT_SECURITY_POLICY).cloned();
-        reply = serving::secured(reply);
+        reply = serving::with_security_headers(reply);
         if let Some(policy) = own {
             reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
         }
@@ -173,7 +173,7 @@ impl Console<'_> {
             "engine": engine,
             "class_host": host,
             "writable": self.is_writable,
-            "programs": self.children.installed(),
+            "programs": self.children.installed_programs(),
         })))
     }
 

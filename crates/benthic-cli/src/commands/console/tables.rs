@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for Row {
 
 /// Schema and first rows of a Parquet object.
 pub async fn parquet(console: &Console<'_>, query: &Query) -> Result<Reply> {
-    let pool = query.needed("pool")?.to_owned();
+    let pool = query.required("pool")?.to_owned();
     check_pool_name(&pool)?;
     let object = query.object()?;
     if object.namespace().contains('/') {
@@ -157,7 +157,7 @@ pub async fn list(console: &Console<'_>, query: &Query) -> Result<Reply> {
 
 /// The address of a table, which no option can be mistaken for.
 fn address(query: &Query) -> Result<OsString> {
-    let (pool, table) = (query.needed("pool")?, query.needed("table")?);
+    let (pool, table) = (query.required("pool")?, query.required("table")?);
     check_pool_name(pool)?;
     check_namespace(table)?;
     Ok(format!("{pool}/{table}").into())

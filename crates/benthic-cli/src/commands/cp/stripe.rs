@@ -108,7 +108,7 @@ async fn upload(path: &Path, source: &str, args: &CpArgs, options: Options, sess
         .await
         .map_err(|error| plan::explain_missing_pool(error, &args.sources))?;
     session.check_writable().await?;
-    let to = commands::striped(session, pool, object).await?;
+    let to = commands::striped_object(session, pool, object).await?;
     let stored = store(Source::File(file), &to, layout, options, session).await?;
     print_result(session, &to, ("path", path.to_string_lossy().into_owned()), &stored)
 }
@@ -160,7 +160,7 @@ async fn download(
         path
     };
     let pool = session.pool(&from.pool).await?;
-    let from = commands::striped(session, pool, object).await?;
+    let from = commands::striped_object(session, pool, object).await?;
     let fetched = read::fetch(from.clone(), &path, options).await?;
     warn_of_no_digest(&session.out, &fetched);
     print_result(session, &from, ("path", path.to_string_lossy().into_owned()), &fetched)
@@ -170,7 +170,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
     commands::check_writable(&to.namespace)?;
     let object = target_object(from, None)?;
     let object_there = target_object(to, object.name().rsplit('/').next())?;
-    let from = commands::striped(session, session.pool(&from.pool).await?, object).await?;
+    let from = commands::striped_object(session, session.pool(&from.pool).await?, object).await?;
     let (to, copied) = args
         .copy
         .place
@@ -182,7 +182,7 @@ async fn copy(from: &Target, to: &Target, args: &CpArgs, options: Options, sessi
             }
             let pool = there.pool_or_create(&to.pool, args.copy.place.create_pool).await?;
             there.check_writable().await?;
-            let to = commands::striped(there, pool, object_there).await?;
+            let to = commands::striped_object(there, pool, object_there).await?;
             let (lock, reader) = read::open(from.clone(), options).await?;
             let copied = match check_layout(&reader) {
                 Ok(layout) => store(Source::Striped(Arc::new(reader)), &to, layout, options, session).await,

@@ -40,7 +40,7 @@ impl Dataset {
 
     /// Generated files of about `total_bytes`, and the files of the clone that contains the current
     /// directory.
-    pub fn generated(total_bytes: u64, store: Option<&Path>) -> Result<Dataset> {
+    pub fn generate(total_bytes: u64, store: Option<&Path>) -> Result<Dataset> {
         let temporary = std::env::temp_dir();
         let generated = tempfile::Builder::new().prefix("benthic-demo-").tempdir_in(&temporary);
         let generated =

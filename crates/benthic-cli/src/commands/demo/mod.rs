@@ -116,7 +116,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
         Some(directory) => {
             blocking(move || Dataset::of_directory(&directory, store_directory.as_deref())).await?
         }
-        None => blocking(move || Dataset::generated(args.size, store_directory.as_deref())).await?,
+        None => blocking(move || Dataset::generate(args.size, store_directory.as_deref())).await?,
     };
     plan::warn_of_skipped(&dataset.plan.skipped, &session.out);
     for (path, error) in &dataset.plan.refused {

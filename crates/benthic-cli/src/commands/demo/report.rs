@@ -40,16 +40,16 @@ pub fn page(findings: &Findings) -> String {
         } else {
             "between the storage and the client, within one process"
         },
-        chart(&moved(findings)),
+        chart(&bars_of_moved_bytes(findings)),
         escape(&text::explain_phases(findings)),
-        published(findings),
+        published_table(findings),
         table(&text::PHASE_HEADS, findings.phases.iter().map(|phase| text::phase_cells(phase).into())),
     );
     html_page("Benthic: the active-storage experiment", &body)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the length of a bar")]
-fn moved(findings: &Findings) -> Vec<Bar> {
+fn bars_of_moved_bytes(findings: &Findings) -> Vec<Bar> {
     let digests = findings.phases.iter().zip([None, Some("storage"), Some("client")]);
     let bars = digests.filter_map(|(phase, class)| {
         let moved = Phase::crossed_both_ways(phase)?;
@@ -59,7 +59,7 @@ fn moved(findings: &Findings) -> Vec<Bar> {
     bars.collect()
 }
 
-fn published(findings: &Findings) -> String {
+fn published_table(findings: &Findings) -> String {
     let rows = findings.published.iter().map(|row| {
         let in_storage = &row.in_storage;
         let at_client = row.at_client().map(|(_, run)| {

@@ -20,7 +20,7 @@ pub fn answer<T>(metrics: &Metrics, hosts: &Hosts, request: &Request<T>) -> Answ
         let message = "this server does not accept this Host header; use its address or localhost\n";
         serving::line(StatusCode::MISDIRECTED_REQUEST, message)
     };
-    serving::secured(answer)
+    serving::with_security_headers(answer)
 }
 
 fn at(metrics: &Metrics, path: &str) -> Answer {

@@ -371,7 +371,7 @@ async fn open_part(args: &ExportArgs, image: &Arc<dyn Image>) -> Result<(NewFile
     let mut hasher = DefaultHasher::new();
     (args.image.to_string(), created_unix_ms, image.info().size_bytes).hash(&mut hasher);
     blocking(move || {
-        let (mut file, part_bytes) = NewFile::continued(&path, hasher.finish())?;
+        let (mut file, part_bytes) = NewFile::resume(&path, hasher.finish())?;
         let at = (part_bytes.saturating_sub(1) / STEP_BYTES * STEP_BYTES).saturating_sub(CHUNK_BYTES);
         if part_bytes > 0 {
             file.truncate(at)?;

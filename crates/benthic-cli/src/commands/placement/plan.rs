@@ -90,7 +90,7 @@ pub fn describe(plan: &Plan) -> String {
         "primaries of {} go to {}, the other replicas to the other sites{}\n\nrule {}, {rule}:",
         units::one_line(&plan.pool),
         plan.primary_site,
-        plan.resize.as_ref().map(|resize| resized(plan, resize)).unwrap_or_default(),
+        plan.resize.as_ref().map(|resize| resize_line(plan, resize)).unwrap_or_default(),
         plan.new_rule
     );
     for step in &plan.steps {
@@ -119,7 +119,7 @@ pub fn describe(plan: &Plan) -> String {
     text
 }
 
-fn resized(plan: &Plan, resize: &Resize) -> String {
+fn resize_line(plan: &Plan, resize: &Resize) -> String {
     let (old, new) = (plan.replicas as u64, resize.replicas as u64);
     let min_size = if resize.min_size == resize.old_min_size {
         format!("min_size stays {}", resize.min_size)

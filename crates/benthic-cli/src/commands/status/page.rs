@@ -43,7 +43,7 @@ impl Page {
             let message = "this server does not accept this Host header; `benthic status serve --host NAME` adds a name\n";
             serving::line(StatusCode::MISDIRECTED_REQUEST, message)
         };
-        serving::secured(answer)
+        serving::with_security_headers(answer)
     }
 
     /// The JSON of the last poll.

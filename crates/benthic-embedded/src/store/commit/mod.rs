@@ -213,7 +213,7 @@ impl Commit {
     }
 
     /// Runs `look` while no operation can change the store.
-    pub fn paused<T>(&self, look: impl FnOnce() -> T) -> T {
+    pub fn run_paused<T>(&self, look: impl FnOnce() -> T) -> T {
         let _queue = self.queue.lock();
         self.disk.kv.settle();
         look()

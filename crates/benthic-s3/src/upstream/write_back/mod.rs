@@ -106,7 +106,7 @@ impl Pending {
     }
 
     /// The object in a listing.
-    pub fn listed(&self) -> ListedVersion {
+    pub fn list_entry(&self) -> ListedVersion {
         ListedVersion {
             key: self.record.key.clone(),
             current: true,

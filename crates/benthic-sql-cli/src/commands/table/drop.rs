@@ -41,7 +41,7 @@ pub async fn run(args: DropArgs, session: &Session) -> Outcome {
     deletion.confirm(&session.out, async || contents(&pool, &args, session).await).await?;
     let dropped = match drop_table(pool, &args.table.table, args.force, &Environment::default()).await {
         Ok(dropped) => dropped,
-        Err(error) => return Err(args.table.hinted(session, error).await),
+        Err(error) => return Err(args.table.with_hint(session, error).await),
     };
     if !dropped.finished {
         let message = "another process loads into the table; its rows are removed, but its name stays; drop it again when that \
@@ -63,7 +63,7 @@ pub async fn run(args: DropArgs, session: &Session) -> Outcome {
 async fn contents(pool: &Arc<dyn Pool>, args: &DropArgs, session: &Session) -> Outcome<Vec<String>> {
     let head = match Table::read_head(Arc::clone(pool), &args.table.table).await {
         Ok(head) => head,
-        Err(error) => return Err(args.table.hinted(session, error).await),
+        Err(error) => return Err(args.table.with_hint(session, error).await),
     };
     if head.state == TableState::Dropping {
         return Ok(Vec::new());

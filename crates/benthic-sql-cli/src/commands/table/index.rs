@@ -55,12 +55,12 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
     if let Some(column) = &args.drop_text {
         let index = table.drop_text_index(column).await?;
-        return dropped(&args, &table, index.number, ("dropped_text", json!(column)), session).await;
+        return remove_pages(&args, &table, index.number, ("dropped_text", json!(column)), session).await;
     }
     if !args.drop.is_empty() {
         let index = table.drop_index(&names(&args.drop)).await?;
         let columns = json!(names(&args.drop));
-        return dropped(&args, &table, index.number, ("dropped", columns), session).await;
+        return remove_pages(&args, &table, index.number, ("dropped", columns), session).await;
     }
     if let Some(column) = &args.text {
         table.add_text_index(column).await?;
@@ -103,7 +103,7 @@ pub async fn run(args: IndexArgs, session: &Session) -> Outcome {
 }
 
 /// Removes the pages of an index that was dropped, and prints the result.
-async fn dropped(
+async fn remove_pages(
     args: &IndexArgs,
     table: &Table,
     index: u32,

@@ -167,7 +167,7 @@ impl TableAddress {
     }
 
     /// Adds a suggestion for the table name to a "not found" error.
-    async fn hinted(&self, session: &Session, error: Error) -> Failure {
+    async fn with_hint(&self, session: &Session, error: Error) -> Failure {
         match self.open(session).await {
             Err(hinted) if error.kind() == ErrorKind::NotFound => hinted.into(),
             _ => error.into(),

@@ -45,7 +45,7 @@ pub async fn run(args: VacuumArgs, session: &Session) -> Outcome {
     let done = benthic_table::vacuum(pool, &args.table.table, &options, &Environment::default()).await;
     let done = match done {
         Ok(done) => done,
-        Err(error) => return Err(args.table.hinted(session, error).await),
+        Err(error) => return Err(args.table.with_hint(session, error).await),
     };
     let mut text = format!(
         "{}: {} and {} removed",

@@ -124,7 +124,7 @@ impl Run<'_> {
             progress.set_message(&units::one_line(&step.host));
             let states = match self.one(step).await {
                 Ok(states) => states,
-                Err(failure) => return progress.suspend(|| self.stopped(index, failure)),
+                Err(failure) => return progress.suspend(|| self.report_stop(index, failure)),
             };
             for (osd, state) in &states {
                 match state {
@@ -223,7 +223,7 @@ impl Run<'_> {
     }
 
     /// Reports where the command stopped.
-    fn stopped(&self, index: usize, failure: Failure) -> Outcome {
+    fn report_stop(&self, index: usize, failure: Failure) -> Outcome {
         let mut steps = self.plan.steps[index..].iter();
         if let Some(step) = steps.next() {
             let outcome = match &failure {

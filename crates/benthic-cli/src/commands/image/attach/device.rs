@@ -100,10 +100,10 @@ impl Device {
 
     /// Waits until the device has ended without a call of [`Device::detach`]: somebody has detached
     /// it, or it has failed.
-    pub async fn ended(&mut self) -> Result<()> {
+    pub async fn wait_for_end(&mut self) -> Result<()> {
         match self {
-            Device::KernelNbd(device) => device.ended().await,
-            Device::FuseLoop(device) => device.ended().await,
+            Device::KernelNbd(device) => device.wait_for_end().await,
+            Device::FuseLoop(device) => device.wait_for_end().await,
         }
     }
 }

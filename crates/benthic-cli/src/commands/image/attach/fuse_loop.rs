@@ -73,7 +73,7 @@ impl FuseLoop {
     }
 
     /// Waits until the loop device is detached, or `nbdfuse` has ended.
-    pub async fn ended(&mut self) -> Result<()> {
+    pub async fn wait_for_end(&mut self) -> Result<()> {
         let file = self.file.path();
         while is_on(&self.device, &file) {
             if self.file.has_ended() {

@@ -70,7 +70,7 @@ impl KernelNbd {
     }
 
     /// Waits until another program has disconnected the device.
-    pub async fn ended(&self) -> Result<()> {
+    pub async fn wait_for_end(&self) -> Result<()> {
         while is_connected(&self.0) {
             sleep(POLL * 10).await;
         }

@@ -93,7 +93,7 @@ async fn keep(mut device: Device, name: &str, session: &Session) -> Outcome {
     loop {
         let status = tokio::select! {
             status = signals.signal() => status,
-            ended = device.ended() => return Ok(ended?),
+            ended = device.wait_for_end() => return Ok(ended?),
         };
         match device.detach().await {
             Ok(()) => {
