@@ -63,8 +63,8 @@ impl Creation {
     /// atomic and durable.
     ///
     /// # Errors
-    /// `Conflict` if another program removed or replaced what was made; `AlreadyExists` if there is
-    /// such a document; those of the pool.
+    /// `Conflict` if another program removed or replaced the new objects; `AlreadyExists` if there
+    /// is such a document; those of the pool.
     pub async fn finish(self, mut documents: Vec<(String, Bytes)>) -> Result<()> {
         let Creation { place, token } = self;
         if place.document(CREATION_MARKER).await?.as_ref() != Some(&token) {

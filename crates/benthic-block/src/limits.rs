@@ -18,7 +18,7 @@ pub struct Limits {
     pub read_bytes_per_s: Option<u64>,
     pub write_ops_per_s: Option<u64>,
     pub write_bytes_per_s: Option<u64>,
-    /// An image that was idle may use what it left unused, at most of so many seconds, at once.
+    /// An image that was idle may use its unused limits at once, at most those of so many seconds.
     pub burst_s: Option<u64>,
 }
 

@@ -187,8 +187,8 @@ pub(crate) enum Step {
     Closed,
 }
 
-/// The TLS session of one connection. Its bytes go through two buffers: what the client sent is put
-/// in, and what it must get is taken out.
+/// The TLS session of one connection. Its bytes go through two buffers: one for received bytes, and
+/// one for bytes to send.
 pub(crate) struct Session {
     handle: NonNull<c_void>,
     input: Handle,

@@ -184,7 +184,7 @@ impl OpenImage {
 
     /// Punches the parts of a large range that have data.
     async fn punch(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
-        // The object map does not know what is only in librbd's cache.
+        // The object map lacks data that are only in librbd's cache.
         self.flush().await?;
         let mut at = offset_bytes;
         for extent in self.extents(offset_bytes, len_bytes, None).await? {

@@ -29,7 +29,7 @@ const LOOKUP_REQUESTS: f64 = 2.0;
 /// A lookup whose estimate says that it pays ends only if it finds a larger share of the rows.
 const SHARE_MAX: f64 = 0.5;
 
-/// The objects of a scan, and what it reads of them.
+/// The sizes of a scan's objects, and of the part that it reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScanSize {
     pub objects: u64,

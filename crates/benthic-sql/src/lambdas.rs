@@ -2,10 +2,10 @@
 //!
 //! The parser knows lambdas only in dialects that also change other syntax. In the generic dialect,
 //! `->` is an operator, which DataFusion does not have. It binds less than comparisons and more
-//! than `AND`. So an argument of a function that takes lambdas is one if its leftmost operand is
-//! `name -> …`, and what follows is in its body. In other functions, `->` reads a value out of a
-//! text in JSON. DataFusion also does not plan `j.pt` for the parameter `j`, so it becomes
-//! `j['pt']`.
+//! than `AND`. So an argument of a function that takes lambdas is a lambda if its leftmost operand
+//! is `name -> …`, and the rest of the argument is the lambda's body. In other functions, `->`
+//! reads a value out of a text in JSON. DataFusion also does not plan `j.pt` for the parameter `j`,
+//! so it becomes `j['pt']`.
 
 use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Limit on the parameters of a query.
 pub const PARAMETERS_MAX: usize = 1_000;
 
-/// Starts a query that is planned as far as DataFusion does it, and records what it reads.
+/// Starts a query that DataFusion has planned, and records its reads.
 ///
 /// # Errors
 /// Errors of the query engine.

@@ -58,7 +58,7 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
     session.out.result(text, || json!({ "array": name, "objects_removed": removed }))
 }
 
-/// Describes what is at a place. Lists all objects.
+/// Describes the array or group at a place. Lists all its objects.
 async fn contents(place: &Place) -> Outcome<Vec<String>> {
     let arrays: Vec<String> = benthic_array::list(place)
         .await?

@@ -37,8 +37,8 @@ pub fn merge<A: Read, B: Read, E: From<Error>>(
         match (old.next, new.next) {
             (None, None) => break,
             (Some(piece), other) if other.is_none_or(|other| piece.offset_bytes < other.offset_bytes) => {
-                // What the second stream replaces begins there; what it cuts off begins at the
-                // size.
+                // A piece of the first stream ends where the second stream replaces data, and at
+                // the final size of the image.
                 let limit = other.map_or(u64::MAX, |other| other.offset_bytes).min(header.size_bytes);
                 match limit.checked_sub(piece.offset_bytes) {
                     None | Some(0) => old.skip(piece.len_bytes)?,

@@ -70,7 +70,7 @@ pub enum Tls {
 /// How a handshake ends.
 pub enum Negotiated {
     Session(Session),
-    /// The client starts TLS now. Then the options start again, without what it negotiated before.
+    /// The client starts TLS now. Afterwards it negotiates all options again.
     StartTls,
     /// The client ended the connection properly.
     End,

@@ -51,7 +51,8 @@ impl Kind {
     }
 }
 
-/// The counters of an export. They only grow, except those of what is there now.
+/// The counters of an export. They only grow, except the numbers of current connections and
+/// requests.
 #[derive(Default)]
 pub(super) struct Stats {
     kinds: [KindStats; Kind::ALL.len()],

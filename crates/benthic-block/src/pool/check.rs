@@ -25,8 +25,8 @@ struct View {
     entries: Vec<Entry>,
 }
 
-/// The data objects from which another one takes the blocks that it lacks, and what is wrong with
-/// the last one.
+/// The data objects from which another one takes the blocks that it lacks, and the damage of the
+/// last one.
 #[derive(Default)]
 struct Chain {
     places: Vec<NameNumbers>,
@@ -90,7 +90,7 @@ impl PoolImage {
                 Err(error) => return Err(error),
             }
         }
-        // What is damaged shows in a view that is shown.
+        // Check the shown views first, so that they report the damage.
         views.sort_by_key(|view| !view.is_shown);
         Ok(views)
     }
@@ -167,7 +167,7 @@ impl PoolImage {
 
     async fn leftover(&self, object: ObjectId, repair: bool, check: &mut Check) -> Result<()> {
         check.repairable(Some(&object), "nothing uses the object; an interrupted operation has left it");
-        // What is damaged may have led to the object.
+        // Without the damage, the image might use the object.
         if repair && check.damage_count == 0 {
             objects::remove(&*self.pool, &object).await?;
         }

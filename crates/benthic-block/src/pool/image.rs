@@ -71,7 +71,7 @@ impl KnownBlocks {
 
 pub(crate) struct ImageState {
     pub header: Header,
-    /// The map of what is open.
+    /// The object map of the open image or snapshot.
     pub map: Vec<Entry>,
     pub size_bytes: u64,
 }
@@ -216,7 +216,8 @@ impl PoolImage {
         })
     }
 
-    /// Reads what is in a data object. Its bytes end where nothing more was written.
+    /// Reads a range of a data object, which reads as zeros beyond its end. `None` if the whole range
+    /// is there.
     async fn read_data(&self, object: u32, version: u32, range: Range<u64>) -> Result<Option<Bytes>> {
         let len_bytes = range.end - range.start;
         match self.pool.read_range(&self.id.data(object, version)?, range.start, len_bytes).await {

@@ -169,7 +169,7 @@ impl PoolImage {
         }
     }
 
-    /// Neither the object nor what is below it has data.
+    /// Whether neither the object nor the parent below it has data.
     pub(super) fn shows_zeros(&self, entry: Entry) -> bool {
         entry.version().is_none() && (entry.is_whole() || self.parent.is_none())
     }

@@ -36,7 +36,7 @@ const FENCES_IN_FLIGHT: usize = 64;
 
 /// How often an operation of any image in this process had an unknown outcome. A store reports the
 /// loss of buffered writes only once, to one operation. So after any such report, no image that is
-/// open can be trusted: what it has in memory may be newer than what is stored.
+/// open can be trusted: its state in memory may be newer than the stored one.
 static LOSSES: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) struct Writer {

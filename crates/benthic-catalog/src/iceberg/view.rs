@@ -46,7 +46,7 @@ struct Size;
 
 impl Weighter<Key, Computed> for Size {
     fn weight(&self, _: &Key, computed: &Computed) -> u64 {
-        // What the key takes, too.
+        // The constant covers the key.
         computed.bytes.len() as u64 + 512
     }
 }

@@ -81,7 +81,7 @@ impl Decimal {
         self.text().parse().unwrap_or(f64::NAN)
     }
 
-    /// The number without what is after the point.
+    /// The number without its decimals.
     pub fn truncate(self) -> i128 {
         self.unscaled / 10_i128.pow(self.scale)
     }

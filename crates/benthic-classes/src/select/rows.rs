@@ -208,7 +208,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Makes records of what is at the end of the query's path in each row.
+    /// Makes a record of each element at the end of the query's path, in each row.
     fn elements(&mut self, rows: &mut dyn Rows) -> Result<(), Fault> {
         let (query, work) = (self.query, self.work);
         let names = HeaderIndex::new(rows.names(), work)?;

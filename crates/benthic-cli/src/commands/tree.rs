@@ -40,7 +40,7 @@ pub async fn run(args: TreeArgs, session: &Session) -> Outcome {
     session.out.note(format_args!("\n{prefixes}, {}", units::count(levels.root.objects, "object")))
 }
 
-/// Prints what is below a level, and returns the number of prefixes.
+/// Prints the prefixes and objects below a level, and returns the number of prefixes.
 fn print(level: &Level, at: &Target, indent: &str, session: &Session) -> Outcome<u64> {
     let mut prefixes = 0;
     let mut parts = level.below.iter().peekable();

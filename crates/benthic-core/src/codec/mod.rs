@@ -257,7 +257,7 @@ macro_rules! numbers {
 
 numbers! { u8 put_u8, u16 put_u16, u32 put_u32, u64 put_u64 }
 
-/// Encoded as the number's bits, so that a NaN and -0.0 stay what they are.
+/// Encoded as the number's bits, so that the bits of a NaN and of -0.0 do not change.
 impl Wire for f64 {
     fn put(&self, out: &mut Vec<u8>) {
         out.put_u64(self.to_bits());

@@ -64,7 +64,7 @@ impl Call {
         let _lock = self.lock(&request.volume_id)?;
         let target = Path::new(&request.target_path);
         unmount(target).await?;
-        // Only an empty directory: what is in it would not be the volume's.
+        // Remove only an empty directory: its files would not be the volume's.
         let removed = match fs::symlink_metadata(target) {
             Ok(metadata) if metadata.is_dir() => fs::remove_dir(target),
             Ok(_) => fs::remove_file(target),

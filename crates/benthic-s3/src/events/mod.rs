@@ -203,7 +203,7 @@ pub fn target_of_arn<'a>(service: &str, arn: &'a str) -> Option<(&'a str, &'a st
 /// Checks notifications, which name each rule.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The first invalid rule.
 pub fn check(configuration: &NotificationConfiguration) -> std::result::Result<(), InvalidRule> {
     parse(configuration).map(drop)
 }

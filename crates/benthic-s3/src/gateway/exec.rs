@@ -177,8 +177,8 @@ impl Gateway {
     }
 }
 
-/// The caller may see what is wrong with the call, but not where the data are and what is wrong
-/// with the store.
+/// The error for the caller. It describes a fault of the call, but neither the place of the data
+/// nor a fault of the store.
 pub(super) fn failure(error: Error) -> S3Error {
     let code = match error.kind() {
         ErrorKind::NotFound

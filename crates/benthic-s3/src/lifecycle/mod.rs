@@ -236,7 +236,8 @@ impl Lifecycle<'_> {
         }
     }
 
-    /// Removes and moves what is due of a page. False if another run has taken the bucket.
+    /// Removes and moves the objects of a page that are due. False if another run has taken the
+    /// bucket.
     async fn apply(
         &self,
         bucket: &Bucket,

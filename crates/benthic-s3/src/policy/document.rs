@@ -218,7 +218,7 @@ impl Principal {
             Some(id) => caller_id.is(id),
         };
         match (self, caller) {
-            // What everybody may do stays within the limits of a session.
+            // A permission for everybody stays within the limits of a session.
             (Principal::Everybody, Caller::Session { .. } | Caller::WebIdentity { .. }) => Some(Named::Role),
             (Principal::Everybody, _) => Some(Named::Caller),
             (Principal::Account(named), _) if caller.account() == Some(named) => Some(Named::Account),

@@ -163,7 +163,7 @@ impl Blocks {
         }
     }
 
-    /// Forgets what is known of a key, because it changes.
+    /// Removes the cache entries of a key that changes.
     pub async fn forget(self: &Arc<Self>, bucket: &str, key: &str, version: Option<&str>) {
         let mut names = vec![self.head_name(bucket, key, None)];
         if version.is_some() {
@@ -177,8 +177,8 @@ impl Blocks {
         }
     }
 
-    /// Forgets what is known of a key after a change, also after one whose outcome is unknown, but
-    /// not if the upstream cannot be reached.
+    /// Removes the cache entries of a key after a change, also after one whose outcome is unknown,
+    /// but not if the upstream cannot be reached.
     pub async fn forget_after<T>(
         self: &Arc<Self>,
         change: Result<T>,

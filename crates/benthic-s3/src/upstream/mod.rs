@@ -100,7 +100,7 @@ pub struct Options {
     pub owner: String,
     /// Precedes the names of buckets at the upstream.
     pub bucket_prefix: String,
-    /// How long the driver relies on what it knows of a bucket, in milliseconds.
+    /// How long the driver relies on a lookup of a bucket, in milliseconds.
     pub bucket_ms: u64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Clients use much that only Postgres has: its own operators and types, arrays, and correlated
 //! subqueries. Nearly all of it concerns tables that are empty here, such as those of indexes and
-//! of constraints. So the rewriting replaces a SELECT whose rows come from an empty table by one
-//! without rows, and what it contained is gone. Few rules are left for the rest.
+//! of constraints. So the rewriting replaces a SELECT whose rows come from an empty table, with all
+//! that it contains, by one without rows. The remaining queries need few rules.
 
 use super::ast::{
     CONTINUE, call, call_without_arguments, empty_query, is_empty, literal, null, parts, table_alias,

@@ -183,7 +183,7 @@ impl Writer {
         self.out[start..start + 4].copy_from_slice(&len.to_be_bytes());
     }
 
-    /// Sends what is held. Cancelling the future loses no bytes and sends none twice.
+    /// Sends the buffered messages. Cancelling the future loses no bytes and sends none twice.
     pub async fn flush(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             if self.stream.write_buf(&mut self.out).await? == 0 {

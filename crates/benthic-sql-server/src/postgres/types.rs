@@ -27,7 +27,7 @@ const BYTEA: PgType = pg("bytea", 17, 1001, -1, 'U');
 const INT8: PgType = pg("int8", 20, 1016, 8, 'N');
 const INT2: PgType = pg("int2", 21, 1005, 2, 'N');
 const INT4: PgType = pg("int4", 23, 1007, 4, 'N');
-/// Text, which is also the type of what has none.
+/// Text, which is also the type of values without a Postgres type of their own.
 pub const TEXT: PgType = pg("text", 25, 1009, -1, 'S');
 const FLOAT4: PgType = pg("float4", 700, 1021, 4, 'N');
 const FLOAT8: PgType = pg("float8", 701, 1022, 8, 'N');

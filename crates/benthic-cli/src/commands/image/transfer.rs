@@ -332,7 +332,7 @@ enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Appends bytes, or zeros without data. With `sync`, what was written before is durable first.
+    /// Appends bytes, or zeros without data. With `sync`, earlier writes become durable first.
     async fn write(&mut self, len_bytes: u64, data: Option<Bytes>, sync: bool) -> Outcome {
         let file = match self {
             Target::Stdout(session) => {

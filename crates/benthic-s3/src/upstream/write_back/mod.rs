@@ -193,7 +193,7 @@ struct WriteBackState {
 }
 
 impl WriteBackState {
-    /// Changes what is known of a key.
+    /// Changes the entry of a key.
     fn change(&mut self, key: &Key, change: impl FnOnce(&mut OfKey)) {
         let of_key = self.by_key.entry(key.clone()).or_default();
         if let Some(due) = of_key.due() {

@@ -3,9 +3,9 @@
 //!
 //! The command inspects all hosts before it changes one, shows a plan and asks. It then goes from
 //! host to host, and goes on only if the OSDs of a host run the library. No state is kept on this
-//! machine: a repeated command finds on the hosts what is done. Two commands at once cannot mix
-//! their libraries, because both begin at the same host, and a host refuses a change of what its
-//! plan did not see.
+//! machine: a repeated command finds the finished steps on the hosts. Two commands at once cannot
+//! mix their libraries: both begin at the same host, and a host refuses to change a library that
+//! the plan did not see.
 
 mod plan;
 mod text;
