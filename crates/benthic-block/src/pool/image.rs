@@ -216,8 +216,8 @@ impl PoolImage {
         })
     }
 
-    /// Reads a range of a data object, which reads as zeros beyond its end. `None` if the whole range
-    /// is there.
+    /// Reads a range of a data object, which reads as zeros beyond its end. `None` if the whole
+    /// range is there.
     async fn read_data(&self, object: u32, version: u32, range: Range<u64>) -> Result<Option<Bytes>> {
         let len_bytes = range.end - range.start;
         match self.pool.read_range(&self.id.data(object, version)?, range.start, len_bytes).await {
