@@ -19,8 +19,8 @@ pub fn parameter_types(declared: &[u32], implied: &[Option<DataType>]) -> Vec<u3
     (0..declared.len().max(implied.len())).map(one).collect()
 }
 
-/// Decodes a parameter. `oid` is the type that [`described`] gave it, and `implied` the type that
-/// the query needs.
+/// Decodes a parameter. `oid` is the type that [`parameter_types`] gave it, and `implied` the type
+/// that the query needs.
 ///
 /// # Errors
 /// `InvalidArgument` for a value that is not of the type; `Unsupported` for a binary value of
