@@ -30,8 +30,8 @@ const CLEAR: &[u8] = b"\x1b[2J\x1b[H";
     stop the cluster or lose data) or down (reads or writes hang). Planned work, such as noout or data movement, is only \
     information. Findings have the names of ceph-mixin's alerts with the same meaning. They come from the monitors and \
     from Benthic's own requests to the OSDs; the report shows what each says and how old it is. The command changes \
-    nothing; only --probe-pool writes one object of 4 KiB and removes it. The client needs the caps mon 'allow r' and mgr \
-    'allow r'.\n\n\
+    nothing; only --probe-pool writes one object of 4 KiB and removes it. The client needs the caps mon 'allow r', \
+    mgr 'allow r' and osd 'allow rx'.\n\n\
     With --exit-status, the exit status is 0 for healthy, 20 for degraded, 21 for at risk and 22 for down. If no monitor \
     answers, it is 9, as for every command; with --watch, the verdict is then down, and the command waits for the monitors.\n\n\
     Examples:\n  benthic health --store ceph:\n  benthic health --watch --probe-pool scratch --store ceph:\n  \

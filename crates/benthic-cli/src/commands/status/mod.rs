@@ -40,7 +40,7 @@ pub enum StatusCommand {
     after_help = "The page is at /, its data are at /status.json, and /-/health returns 200 while polls succeed. The server needs no \
     other service and no internet. It changes nothing in the cluster; only --probe-pool writes one object of 4 KiB and \
     removes it. The server speaks plain HTTP and has no users: on addresses other than loopback, everybody who can connect \
-    can read the page. The client needs the caps mon 'allow r' and mgr 'allow r'. While no monitor answers, also at the \
+    can read the page. The client needs the caps mon 'allow r', mgr 'allow r' and osd 'allow rx'. While no monitor answers, also at the \
     start, the page says so, and the server connects when one answers.\n\n\
     Examples:\n  benthic status serve --store ceph:\n  \
     benthic status serve --probe-pool scratch --history /var/lib/benthic/status --store ceph:"
