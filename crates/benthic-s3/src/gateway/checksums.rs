@@ -5,7 +5,7 @@ use super::names;
 use crate::sal::{Attributes, Part};
 use crate::seal::hex;
 use bytes::Bytes;
-use hyper::{HeaderMap, Method};
+use hyper::HeaderMap;
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
@@ -200,70 +200,6 @@ pub(super) struct Verifier {
     md5_expected: Option<[u8; 16]>,
     /// Whether the client announced that the checksum follows the data.
     in_trailer: bool,
-}
-
-/// Verifies an XML document against the checksums in the request headers. `s3s` verifies only one
-/// of them, and reports a mismatch as a server error.
-pub(super) struct Document {
-    verifier: Verifier,
-    sha256: Sha256,
-    sha256_expected: Option<String>,
-}
-
-impl Document {
-    /// `None` for a request without a document, and for a document in a chunked stream, which
-    /// carries its own checksums.
-    ///
-    /// # Errors
-    /// As [`Verifier::new`].
-    pub fn of(
-        method: &Method,
-        query: &str,
-        is_bucket: bool,
-        headers: &HeaderMap,
-    ) -> Option<S3Result<Document>> {
-        let has = |names: &[&str]| {
-            query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)))
-        };
-        let is_list = *method == Method::POST && has(&["uploadId"]);
-        let is_document = match *method {
-            Method::PUT => is_bucket || has(&["acl", "cors", "encryption", "tagging", "versioning"]),
-            Method::POST => is_list || has(&["delete"]),
-            _ => false,
-        };
-        let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let sha256 = value("x-amz-content-sha256");
-        if !is_document || sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
-            return None;
-        }
-        // For a list of parts, the checksum headers describe the object and not the document.
-        let declared = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
-        let checksum = single_checksum(ALGORITHMS.map(|algorithm| (algorithm, declared(algorithm))));
-        let verifier = checksum.and_then(|checksum| {
-            let content_md5 = value("content-md5");
-            let declared = Declaration { content_md5, checksum, ..Declaration::default() };
-            Verifier::new(declared, None, headers)
-        });
-        let sha256_expected = sha256.filter(|sha256| sha256.len() == 64);
-        Some(verifier.map(|verifier| Document { verifier, sha256: Sha256::new(), sha256_expected }))
-    }
-
-    pub fn update(&mut self, data: &[u8]) {
-        self.verifier.update(data);
-        self.sha256.update(data);
-    }
-
-    /// Compares the checksums after the last byte.
-    ///
-    /// # Errors
-    /// `BadDigest`, or `XAmzContentSHA256Mismatch` if the document differs from the signed one.
-    pub fn finish(self) -> S3Result<()> {
-        let sha256 = hex(&self.sha256.finalize());
-        if self.sha256_expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
-            return Err(super::error::payload_mismatch());
-        }
-        self.verifier.finish().map(drop)
-    }
 }
 
 /// The entity tag and the attributes of an object with these data.

@@ -1,6 +1,6 @@
 //! The time-out of the body of a request: a client that stops sending gets an error.
 
-use super::checksums::Document;
+use super::document::Document;
 use super::error::ClientTimeout;
 use super::post_form::FormHead;
 use benthic_program::client_timeout::WaitTimer;
@@ -39,8 +39,8 @@ impl BodyState {
     }
 }
 
-/// A body with a limit on the time between two chunks. A document with a wrong checksum ends in an
-/// error. The beginning of a form is also kept.
+/// A body with a limit on the time between two chunks. A document that does not pass its checks
+/// ends in an error. The beginning of a form is also kept.
 pub(super) struct TimedBody {
     body: Incoming,
     watch: WaitTimer,
@@ -60,8 +60,8 @@ impl TimedBody {
         TimedBody { body, watch: WaitTimer::new(limit), document, form, state }
     }
 
-    /// Adds a chunk to the beginning of a form and to the checksums of a document, and verifies
-    /// these after the last one.
+    /// Adds a chunk to the beginning of a form or to a document, and checks the document after the
+    /// last one.
     fn verify(&mut self, data: Option<&Bytes>) -> Result<(), StdError> {
         if let (Some(form), Some(data)) = (&self.form, data) {
             form.add(data);
@@ -76,7 +76,7 @@ impl TimedBody {
         }
         let verified = document.and_then(Document::finish);
         verified.map_err(|failure| {
-            self.state.fail(failure, StdError::from("the document does not match its checksum"))
+            self.state.fail(failure, StdError::from("the document did not pass its checks"))
         })
     }
 }

@@ -3,10 +3,10 @@
 
 use super::access_log::{self, Visit};
 use super::auth::{Access, Auth, Keys, ParsedPolicies, Peer, Tls};
-use super::checksums::Document;
 use super::client_timeout::{BodyState, TimedBody};
 use super::cors::CorsRequest;
 use super::date_header::{AMZ_DATE, add_amz_date};
+use super::document::Document;
 use super::exec::Code;
 use super::iam::{self, Iam};
 use super::metrics::Metrics;
@@ -52,7 +52,7 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
 /// Maximum size of an XML document from a client, in bytes. The largest legitimate one lists 1,000
 /// keys of 1,024 escaped bytes and is smaller.
-const XML_BYTES_MAX: usize = 8 << 20;
+pub(super) const XML_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of one signed chunk of a body, in bytes. The chunk stays in memory until its
 /// signature is verified.
 const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
@@ -385,8 +385,7 @@ impl Server {
         let has_length = headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);
         let state = Arc::new(BodyState::default());
         let query = request.uri().query().unwrap_or_default();
-        let is_bucket = query.is_empty() && self.is_bucket(&request);
-        let document = Document::of(request.method(), query, is_bucket, request.headers());
+        let document = Document::of(request.method(), query, self.is_bucket(&request), request.headers());
         let form = FormHead::of(request.method(), request.headers());
         if let Some(form) = &form {
             request.extensions_mut().insert(Arc::clone(form));

@@ -22,6 +22,7 @@ mod copy;
 mod cors;
 mod date_header;
 mod delete;
+mod document;
 mod encryption;
 mod error;
 mod exec;

@@ -45,7 +45,7 @@ NOTES = {
     "PutBucketLifecycleConfiguration": "see [Storage classes](#storage-classes)",
     "PutBucketPolicy": "the elements, operators and keys in [the guide](../guide/s3.md#policies)",
     "PutBucketCors": "with preflight requests",
-    "PutBucketNotificationConfiguration": "TopicConfiguration, to webhooks",
+    "PutBucketNotificationConfiguration": "TopicConfiguration and QueueConfiguration; see [Events](#events)",
     "PutBucketVersioning": "no MFA delete",
     "PutBucketLogging": "simple and partitioned keys; no target grants",
     "PutBucketRequestPayment": "nobody is charged",

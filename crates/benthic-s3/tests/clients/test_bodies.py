@@ -52,7 +52,8 @@ def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
     for wrong in (
         b"no document", b"<", right[:-3], right[: len(right) // 2], right + b"<more/>", right.replace(root, b"Other"),
         b"<!DOCTYPE a [<!ENTITY b 'c'>]><" + root + b">&b;</" + root + b">", b"<" + root + b">\xff</" + root + b">",
-        b"<a>" * 10_000, b"\x00" * 100, b"",
+        b"<a>" * 10_000, b"\x00" * 100, b"", right.replace(b"</" + root + b">", b"<Unknown>x</Unknown></" + root + b">"),
+        right.replace(b"</" + root + b">", b"<![CDATA[x]]></" + root + b">"),
     ):
         # CreateBucket works without a document.
         if operation == "PUT -new" and not wrong:
@@ -77,6 +78,67 @@ def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
             pass
     assert state(s3, bucket, upload) == before
     assert send_signed(gateway, method, path, right)[0] in (200, 204)
+
+
+# Documents about a bucket with object lock, or about its object `a`, by the path and the query.
+SETTINGS = {
+    "?encryption": b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>AES256</SSEAlgorithm>"
+    b"</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>",
+    "?lifecycle": b"<LifecycleConfiguration><Rule><Filter><Prefix>tmp/</Prefix></Filter><Status>Enabled</Status><Expiration><Days>1</Days>"
+    b"</Expiration></Rule></LifecycleConfiguration>",
+    "?logging": b"<BucketLoggingStatus></BucketLoggingStatus>",
+    "?notification": b"<NotificationConfiguration></NotificationConfiguration>",
+    "?object-lock": b"<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention>"
+    b"<Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>",
+    "?ownershipControls": b"<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule></OwnershipControls>",
+    "?policy": b'{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::BUCKET/x"}}',
+    "?publicAccessBlock": b"<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls></PublicAccessBlockConfiguration>",
+    "?requestPayment": b"<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>",
+    "?website": b"<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>",
+    "/a?legal-hold": b"<LegalHold><Status>ON</Status></LegalHold>",
+    "/a?retention": b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2030-01-01T00:00:00Z</RetainUntilDate></Retention>",
+}
+
+
+def settings(s3, bucket):
+    """Everything that one of these documents could change."""
+    found = {}
+    for name in [
+        "bucket_encryption", "bucket_lifecycle_configuration", "bucket_logging", "bucket_notification_configuration",
+        "object_lock_configuration", "bucket_ownership_controls", "bucket_policy", "public_access_block", "bucket_request_payment",
+        "bucket_website", "object_legal_hold", "object_retention",
+    ]:
+        key = {"Key": "a"} if name in ("object_legal_hold", "object_retention") else {}
+        try:
+            found[name] = getattr(s3, f"get_{name}")(Bucket=bucket, **key)
+            del found[name]["ResponseMetadata"]
+        except s3.exceptions.ClientError as error:
+            found[name] = error.response["Error"]["Code"]
+    return found
+
+
+@pytest.mark.parametrize("query", SETTINGS)
+def test_damaged_settings_change_nothing(gateway, s3, bucket, query):
+    """Also a document that `s3s` would read only in part."""
+    locked = f"{bucket}-locked"
+    s3.create_bucket(Bucket=locked, ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket=locked, Key="a", Body=b"data")
+    before = settings(s3, locked)
+    path, right = f"/{locked}{query}", SETTINGS[query].replace(b"BUCKET", locked.encode())
+    for headers, code in [
+        ({"Content-MD5": base64.b64encode(hashlib.md5(b"other").digest()).decode()}, "BadDigest"),
+        ({"Content-MD5": "short"}, "InvalidDigest"),
+        ({"x-amz-checksum-sha256": base64.b64encode(bytes(32)).decode()}, "BadDigest"),
+        ({"x-amz-content-sha256": hashlib.sha256(b"other").hexdigest()}, "XAmzContentSHA256Mismatch"),
+    ]:
+        assert send_signed(gateway, "PUT", path, right, headers) == (400, code), headers
+    if query != "?policy":
+        root = right[1 : right.index(b">")]
+        for more in (b"<Unknown/>", b"<" + root + b"/>", b"<![CDATA[x]]>"):
+            wrong = right.replace(b"</" + root + b">", more + b"</" + root + b">")
+            assert send_signed(gateway, "PUT", path, wrong) == (400, "MalformedXML"), more
+    assert settings(s3, locked) == before
+    assert send_signed(gateway, "PUT", path, right)[0] in (200, 204)
 
 
 BAD_DOCUMENT = ["MalformedXML", "MalformedACLError", "MissingSecurityHeader", "MissingRequestBodyError", "IllegalVersioningConfigurationException"]

@@ -1,0 +1,178 @@
+//! The documents that clients send: checks that `s3s` does not make.
+//!
+//! `s3s` verifies only one checksum of a document, and reports a mismatch as a server error. It
+//! ignores unknown elements at the top of a document, and all text in CDATA sections. So a typing
+//! error could remove all notifications of a bucket, and a lifecycle rule with its prefix in a
+//! CDATA section would match every object. [`Document`] sees the bytes before `s3s` does, and
+//! refuses such documents. Rejected: parsers of our own for all documents.
+
+use super::checksums::{ALGORITHMS, Algorithm, Declaration, Verifier, single_checksum};
+use super::http::XML_BYTES_MAX;
+use crate::seal::hex;
+use hyper::{HeaderMap, Method};
+use quick_xml::Reader;
+use quick_xml::events::Event;
+use s3s::crypto::{Checksum as _, Sha256};
+use s3s::{S3Result, s3_error};
+
+/// The elements at the top of each document, by its root. `s3s` refuses unknown elements below.
+const ELEMENTS: [(&str, &[&str]); 21] = [
+    ("AccessControlPolicy", &["AccessControlList", "Owner"]),
+    ("BucketLifecycleConfiguration", &["Rule"]),
+    ("BucketLoggingStatus", &["LoggingEnabled"]),
+    ("CORSConfiguration", &["CORSRule"]),
+    ("CompleteMultipartUpload", &["Part"]),
+    ("CreateBucketConfiguration", &["Bucket", "Location", "LocationConstraint", "Tags"]),
+    ("Delete", &["Object", "Quiet"]),
+    ("LegalHold", &["Status"]),
+    ("LifecycleConfiguration", &["Rule"]),
+    (
+        "NotificationConfiguration",
+        &[
+            "CloudFunctionConfiguration",
+            "EventBridgeConfiguration",
+            "QueueConfiguration",
+            "TopicConfiguration",
+        ],
+    ),
+    ("ObjectLockConfiguration", &["ObjectLockEnabled", "Rule"]),
+    ("OwnershipControls", &["Rule"]),
+    (
+        "PublicAccessBlockConfiguration",
+        &["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"],
+    ),
+    ("RequestPaymentConfiguration", &["Payer"]),
+    ("Retention", &["Mode", "RetainUntilDate"]),
+    ("SelectObjectContentRequest", &SELECT),
+    // Some clients name the root after the type.
+    ("SelectRequest", &SELECT),
+    ("ServerSideEncryptionConfiguration", &["Rule"]),
+    ("Tagging", &["TagSet"]),
+    ("VersioningConfiguration", &["MfaDelete", "Status"]),
+    ("WebsiteConfiguration", &["ErrorDocument", "IndexDocument", "RedirectAllRequestsTo", "RoutingRules"]),
+];
+
+const SELECT: [&str; 6] = [
+    "Expression",
+    "ExpressionType",
+    "InputSerialization",
+    "OutputSerialization",
+    "RequestProgress",
+    "ScanRange",
+];
+
+/// Verifies a document against the checksums in the request headers, and checks its elements.
+pub(super) struct Document {
+    verifier: Verifier,
+    sha256: Sha256,
+    sha256_expected: Option<String>,
+    /// `None` for a document that is too large for `s3s`.
+    text: Option<Vec<u8>>,
+}
+
+impl Document {
+    /// `None` for a request without a document, and for a document in a chunked stream, which
+    /// carries its own checksums.
+    ///
+    /// # Errors
+    /// As [`Verifier::new`].
+    pub fn of(
+        method: &Method,
+        query: &str,
+        is_bucket: bool,
+        headers: &HeaderMap,
+    ) -> Option<S3Result<Document>> {
+        let has = |names: &[&str]| {
+            query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)))
+        };
+        let is_list = *method == Method::POST && has(&["uploadId"]);
+        let is_document = match *method {
+            Method::PUT => is_bucket || has(&["acl", "legal-hold", "retention", "tagging"]),
+            Method::POST => is_list || has(&["delete", "select"]),
+            _ => false,
+        };
+        let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let sha256 = value("x-amz-content-sha256");
+        if !is_document || sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
+            return None;
+        }
+        // For a list of parts, the checksum headers describe the object and not the document.
+        let declared = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);
+        let checksum = single_checksum(ALGORITHMS.map(|algorithm| (algorithm, declared(algorithm))));
+        let verifier = checksum.and_then(|checksum| {
+            let content_md5 = value("content-md5");
+            let declared = Declaration { content_md5, checksum, ..Declaration::default() };
+            Verifier::new(declared, None, headers)
+        });
+        let sha256_expected = sha256.filter(|sha256| sha256.len() == 64);
+        let text = Some(Vec::new());
+        Some(verifier.map(|verifier| Document { verifier, sha256: Sha256::new(), sha256_expected, text }))
+    }
+
+    pub fn update(&mut self, data: &[u8]) {
+        self.verifier.update(data);
+        self.sha256.update(data);
+        self.text = self.text.take().filter(|text| text.len() + data.len() <= XML_BYTES_MAX);
+        if let Some(text) = &mut self.text {
+            text.extend_from_slice(data);
+        }
+    }
+
+    /// Compares the checksums and checks the elements after the last byte.
+    ///
+    /// # Errors
+    /// `BadDigest`; `XAmzContentSHA256Mismatch` if the document differs from the signed one;
+    /// `MalformedXML`.
+    pub fn finish(self) -> S3Result<()> {
+        let sha256 = hex(&self.sha256.finalize());
+        if self.sha256_expected.is_some_and(|expected| !expected.eq_ignore_ascii_case(&sha256)) {
+            return Err(super::error::payload_mismatch());
+        }
+        self.verifier.finish()?;
+        self.text.as_deref().map_or(Ok(()), check_elements)
+    }
+}
+
+/// Refuses what `s3s` would ignore. It reports all other faults of a document itself.
+fn check_elements(document: &[u8]) -> S3Result<()> {
+    let Ok(text) = std::str::from_utf8(document) else { return Ok(()) };
+    let mut reader = Reader::from_str(text);
+    let mut known: &[&str] = &[];
+    let mut depth = 0_usize;
+    loop {
+        let event = match reader.read_event() {
+            Ok(Event::Eof) | Err(_) => return Ok(()),
+            Ok(event) => event,
+        };
+        if let Event::Start(start) | Event::Empty(start) = &event {
+            let name = start.name();
+            let name: &str = name.as_ref();
+            match depth {
+                // Not a document of the gateway, or not XML.
+                0 => match ELEMENTS.iter().find(|(root, _)| *root == name) {
+                    Some((_, elements)) => known = *elements,
+                    None => return Ok(()),
+                },
+                1 if !known.contains(&name) => {
+                    return Err(s3_error!(MalformedXML, "the document has the unknown element {name}"));
+                }
+                _ => {}
+            }
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::CData(_) if depth > 0 => {
+                return Err(s3_error!(
+                    MalformedXML,
+                    "a document must not have CDATA sections; write &amp; and &lt; instead"
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "document_tests.rs"]
+mod tests;
