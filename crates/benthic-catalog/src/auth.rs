@@ -164,7 +164,7 @@ impl Keys for Auth {
         let id = user_name(OWNER, &user);
         let caller = Caller::User { account: OWNER.to_owned(), user };
         let (policies, path) = (Arc::default(), "/".to_owned());
-        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None }))
+        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None, issued_ms: None }))
     }
 
     /// A temporary key reads its table's folder. Another key reads all pools of its grant.

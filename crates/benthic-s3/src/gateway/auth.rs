@@ -208,6 +208,8 @@ pub(super) struct Sender {
     pub id: String,
     /// The claims of an identity provider about the caller of a session.
     pub federated: Option<Arc<Federated>>,
+    /// When the temporary key of the caller was created, in milliseconds since 1970.
+    pub issued_ms: Option<u64>,
     /// When the gateway received the head of the request, in milliseconds since 1970.
     pub received_ms: u64,
     /// The region of the gateway.
@@ -267,7 +269,7 @@ impl Access {
         query: &str,
     ) -> S3Result<Sender> {
         self.metrics.operation(operation);
-        let (caller, path, id, federated, rights) = match credentials {
+        let (caller, path, id, federated, issued_ms, rights) = match credentials {
             Some(credentials) => {
                 let request = KeyUse { operation, object, query };
                 let token = session_token(headers, query);
@@ -279,17 +281,17 @@ impl Access {
                 }
                 let parse = |texts: &Arc<PolicyTexts>| rights(texts).map(Arc::new);
                 let rights = self.parsed.get(&key.policies.hash(), key.policies, parse)?;
-                (key.caller, key.path, key.id, key.federated, rights)
+                (key.caller, key.path, key.id, key.federated, key.issued_ms, rights)
             }
             None if permission.is_none() => return Err(s3_error!(AccessDenied)),
-            None => (Caller::Anonymous, String::new(), String::new(), None, Arc::default()),
+            None => (Caller::Anonymous, String::new(), String::new(), None, None, Arc::default()),
         };
         let Some(permission) = permission else {
             return Err(s3_error!(NotImplemented, "{operation} is not implemented"));
         };
         let received_ms = self.environment.unix_ms();
         let region = Arc::clone(&self.region);
-        Ok(Sender { caller, path, id, federated, received_ms, region, rights, permission })
+        Ok(Sender { caller, path, id, federated, issued_ms, received_ms, region, rights, permission })
     }
 }
 

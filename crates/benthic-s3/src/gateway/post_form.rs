@@ -131,6 +131,7 @@ pub(super) fn set_headers(request: &mut S3Request<PutObjectInput>) {
         ("x-amz-grant-write-acp", input.grant_write_acp.as_deref()),
         ("x-amz-storage-class", input.storage_class.as_ref().map(|class| class.as_str())),
         ("x-amz-tagging", input.tagging.as_deref()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.as_deref()),
     ];
     for (name, value) in fields {
         request.headers.remove(name);

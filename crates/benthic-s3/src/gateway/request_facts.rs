@@ -1,18 +1,20 @@
 //! The facts about an S3 request that policies use.
 
 use super::auth::{Peer, Sender};
+use super::date_header::AMZ_DATE;
 use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
 use super::tags::Pairs;
-use super::{exec, post_form, tags, timestamp};
+use super::{exec, post_form, tags, timestamp, unix_ms};
 use crate::identity::{Caller, Federated, ROOT_USER};
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
 use crate::sal::{Lock, Object};
-use hyper::header::{AsHeaderName, HeaderMap, HeaderName, REFERER, USER_AGENT};
+use hyper::Method;
+use hyper::header::{AsHeaderName, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
-use s3s::dto::{CopySource, TimestampFormat};
+use s3s::dto::{CopySource, Timestamp, TimestampFormat};
 use std::sync::Arc;
 
 /// Maximum size of a fact that changes nothing about the request, in bytes. A longer one would cost
@@ -22,6 +24,7 @@ const VALUE_BYTES_MAX: usize = 2 * 1024;
 
 /// A request, its sender, and what it works on.
 pub(super) struct RequestFacts<'r> {
+    method: &'r Method,
     headers: &'r HeaderMap,
     is_form: bool,
     query: &'r str,
@@ -50,6 +53,7 @@ impl<'r> RequestFacts<'r> {
         action: &'r str,
     ) -> RequestFacts<'r> {
         RequestFacts {
+            method: &request.method,
             headers: &request.headers,
             is_form: post_form::is_form(&request.method, &request.headers),
             query: request.uri.query().unwrap_or_default(),
@@ -96,6 +100,36 @@ impl<'r> RequestFacts<'r> {
         }
     }
 
+    /// When the request was signed. Nothing here knows the fields of a form.
+    fn signed_ms(&self) -> Option<u64> {
+        let time = match self.auth_type()? {
+            "REST-QUERY-STRING" => self.query_value("X-Amz-Date")?,
+            "REST-HEADER" => self.header(AMZ_DATE)?,
+            _ => return None,
+        };
+        amz_date_ms(&time)
+    }
+
+    /// A condition that the request obeys: of a new object, or of a deletion.
+    fn condition(&self, name: HeaderName) -> Option<String> {
+        let obeys = match self.action {
+            "s3:PutObject" => !self.is_form,
+            // DeleteObjects has the conditions in its document.
+            "s3:DeleteObject" | "s3:DeleteObjectVersion" => {
+                *self.method == Method::DELETE && name == IF_MATCH
+            }
+            _ => false,
+        };
+        self.header(name).filter(|value| obeys && !value.is_empty())
+    }
+
+    /// Whether a request with the action `s3:PutObject` creates an object: it does not begin an
+    /// upload, and adds no part to one.
+    fn creates_object(&self) -> bool {
+        let is_post = *self.method == Method::POST;
+        if self.upload.is_some() { is_post } else { !is_post || self.is_form }
+    }
+
     /// A header that only some actions have: those that create an object or a bucket, or change an
     /// ACL.
     fn amz_header(&self, name: &str) -> Option<String> {
@@ -139,8 +173,21 @@ impl<'r> RequestFacts<'r> {
             "aws:referer" => fact_header(self.headers, REFERER)?,
             "aws:useragent" => fact_header(self.headers, USER_AGENT)?,
             "aws:resourceaccount" | "s3:resourceaccount" => self.owner?.to_owned(),
+            "aws:requestedregion" => self.sender.region.to_string(),
             "benthic:method" if self.action == exec::ACTION => self.query_value(exec::METHOD)?,
             "s3:authtype" => self.auth_type()?.to_owned(),
+            "s3:if-match" => self.condition(IF_MATCH)?,
+            // With an entity tag, it does not keep the request from replacing an object.
+            "s3:if-none-match" => self.condition(IF_NONE_MATCH).filter(|value| value == "*")?,
+            "s3:objectcreationoperation" if self.action == "s3:PutObject" => {
+                self.creates_object().to_string()
+            }
+            "s3:signatureage" => self.sender.received_ms.saturating_sub(self.signed_ms()?).to_string(),
+            "s3:signatureversion" => self.auth_type().map(|_| "AWS4-HMAC-SHA256".to_owned())?,
+            "s3:tlsversion" => {
+                let tls = self.extensions.get::<Peer>()?.tls?;
+                tls.version.strip_prefix("TLSv")?.to_owned()
+            }
             "s3:prefix" if self.prefix.is_some() => self.prefix?.to_owned(),
             "s3:delimiter" | "s3:max-keys" | "s3:prefix" => {
                 let lists = |action: &str| action.starts_with("s3:ListBucket");
@@ -159,8 +206,9 @@ impl<'r> RequestFacts<'r> {
                 Some(name) if name.starts_with(encryption::HEADER) => self.encryption(name)?,
                 Some(name) => self.amz_header(name)?,
                 None => {
-                    let Sender { caller, path, id, received_ms, .. } = self.sender;
-                    caller_value((caller, path, id), *received_ms, self.extensions.get(), key)?
+                    let Sender { caller, path, id, issued_ms, received_ms, .. } = self.sender;
+                    let caller = (caller, path.as_str(), id.as_str(), *issued_ms);
+                    caller_value(caller, *received_ms, self.extensions.get(), key)?
                 }
             },
         })
@@ -183,9 +231,18 @@ pub(crate) fn date(unix_ms: u64) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// The facts about a caller, its connection and the time.
+/// The time in the form of `x-amz-date`, in milliseconds since 1970.
+fn amz_date_ms(text: &str) -> Option<u64> {
+    let part = |from: usize, to: usize| text.get(from..to);
+    let (day, time) = ([part(0, 4)?, part(4, 6)?, part(6, 8)?], [part(9, 11)?, part(11, 13)?, part(13, 15)?]);
+    let time = format!("{}T{}Z", day.join("-"), time.join(":"));
+    unix_ms(&Timestamp::parse(TimestampFormat::DateTime, &time).ok()?)
+}
+
+/// The facts about a caller, its connection and the time. `issued_ms` is the time at which its
+/// temporary key was created.
 fn caller_value(
-    (caller, path, id): (&Caller, &str, &str),
+    (caller, path, id, issued_ms): (&Caller, &str, &str, Option<u64>),
     received_ms: u64,
     peer: Option<&Peer>,
     key: &str,
@@ -193,6 +250,10 @@ fn caller_value(
     Some(match key {
         "aws:currenttime" => date(received_ms)?,
         "aws:epochtime" => (received_ms / 1_000).to_string(),
+        // As on AWS, only temporary keys say so. The gateway has no second factor.
+        "aws:multifactorauthpresent" => issued_ms.map(|_| "false".to_owned())?,
+        "aws:tokenissuetime" => date(issued_ms?)?,
+        "aws:viaawsservice" => "false".to_owned(),
         "aws:principalaccount" => caller.account()?.to_owned(),
         // For a session, this is the ARN of the role.
         "aws:principalarn" => match caller {
@@ -233,6 +294,9 @@ pub(super) struct IamFacts {
     /// The account of the role in a request to assume one; else that of the caller.
     pub resource_account: Option<String>,
     pub headers: HeaderMap,
+    /// When the temporary key of the caller was created, in milliseconds since 1970.
+    pub issued_ms: Option<u64>,
+    pub region: String,
     pub received_ms: u64,
     pub peer: Option<Peer>,
     /// The claims of an identity provider about the caller.
@@ -252,9 +316,10 @@ impl Facts for IamFacts {
             "sts:rolesessionname" => self.session.clone(),
             "aws:referer" => fact_header(&self.headers, REFERER),
             "aws:useragent" => fact_header(&self.headers, USER_AGENT),
+            "aws:requestedregion" => Some(self.region.clone()),
             "aws:resourceaccount" => self.resource_account.clone(),
             _ => {
-                let caller = (&self.caller, self.path.as_str(), self.id.as_str());
+                let caller = (&self.caller, self.path.as_str(), self.id.as_str(), self.issued_ms);
                 caller_value(caller, self.received_ms, self.peer.as_ref(), key)
             }
         };

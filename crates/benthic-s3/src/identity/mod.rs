@@ -225,6 +225,9 @@ pub struct UsableKey {
     pub id: String,
     /// The claims of the identity provider about the caller of a session.
     pub federated: Option<Arc<Federated>>,
+    /// When a temporary key was created, in milliseconds since 1970. That of an earlier build
+    /// counts as the oldest. `None` for other keys.
+    pub issued_ms: Option<u64>,
 }
 
 /// The result of the lookup of a key.
@@ -639,7 +642,7 @@ impl Identities {
         let policies = Arc::new(self.policy_texts(&key.account, user).await.map_err(in_change)?);
         let secret = self.sealer()?.open_secret(access_key, &key.sealed)?;
         let caller = Caller::User { account: key.account, user: key.user };
-        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None }))
+        Ok(Ok(UsableKey { caller, secret, policies, path, id, federated: None, issued_ms: None }))
     }
 
     fn draw(&self, prefix: &str, len: usize, letters: &[u8]) -> Result<String> {

@@ -85,6 +85,9 @@ pub struct Claims {
     pub policy: Option<String>,
     /// ARNs of managed policies of the session.
     pub policy_arns: Vec<String>,
+    /// When the key was created; absent in tokens of earlier builds.
+    #[serde(default)]
+    pub issued_ms: Option<u64>,
     pub expires_ms: u64,
 }
 
@@ -111,10 +114,13 @@ impl Identities {
         created_ms: u64,
         lifetime_s: u32,
     ) -> Result<TemporaryKey> {
-        let expires_ms = self.environment.unix_ms().saturating_add(u64::from(lifetime_s) * 1_000);
+        let now_ms = self.environment.unix_ms();
+        let expires_ms = now_ms.saturating_add(u64::from(lifetime_s) * 1_000);
         let access_key = self.draw(PREFIX, ACCESS_KEY_LEN, CAPITALS)?;
         let account = account.to_owned();
-        let claims = Claims { form: FORM, account, holder, created_ms, policy, policy_arns, expires_ms };
+        let issued_ms = Some(now_ms);
+        let claims =
+            Claims { form: FORM, account, holder, created_ms, policy, policy_arns, issued_ms, expires_ms };
         let text = serde_json::to_string(&claims)
             .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a token").with_source(error))?;
         let token = self.sealer()?.seal(&token_name(&access_key), &text)?;
@@ -196,7 +202,8 @@ impl Identities {
             }
         };
         let secret = self.temporary_secret(access_key)?;
-        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path, id, federated }))
+        let issued_ms = Some(claims.issued_ms.unwrap_or_default());
+        Ok(Ok(UsableKey { caller, secret, policies: Arc::new(texts), path, id, federated, issued_ms }))
     }
 }
 

@@ -7,6 +7,7 @@ import time
 import pytest
 import raw
 from test_buckets import fetch
+from test_forms import form
 from test_forms import post as post_form
 
 # A gateway applies changes of users within this time.
@@ -123,6 +124,16 @@ def test_conditions_see_the_request(gateway, s3, bucket, other, code_of):
         ({"StringEquals": {"s3:ExistingObjectTag/level": "open"}}, True),
         ({"StringEquals": {"s3:ExistingObjectTag/level": "secret"}}, False),
         ({"StringEquals": {"s3:authType": "REST-HEADER"}}, True),
+        ({"StringEquals": {"s3:signatureversion": "AWS4-HMAC-SHA256"}}, True),
+        ({"NumericLessThan": {"s3:signatureAge": "600000"}}, True),
+        ({"NumericGreaterThan": {"s3:signatureAge": "600000"}}, False),
+        ({"NumericGreaterThanEquals": {"s3:TlsVersion": "1.2"}}, False),
+        ({"Null": {"s3:TlsVersion": "true"}}, True),
+        ({"StringEquals": {"aws:RequestedRegion": "us-east-1"}}, True),
+        ({"Bool": {"aws:ViaAWSService": "false"}}, True),
+        ({"Bool": {"aws:MultiFactorAuthPresent": "false"}}, False),
+        ({"BoolIfExists": {"aws:MultiFactorAuthPresent": "true"}}, True),
+        ({"Null": {"aws:MultiFactorAuthAge": "true", "aws:TokenIssueTime": "true"}}, True),
     ]:
         s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:GetObject", Condition=condition)))
         if allowed:
@@ -143,6 +154,55 @@ def test_conditions_see_the_request(gateway, s3, bucket, other, code_of):
     s3.put_bucket_policy(Bucket=bucket, Policy=policy(writes, public))
     eve.put_object(Bucket=bucket, Key="d", Body=b"1", ACL="private")
     assert code_of(eve.put_object, Bucket=bucket, Key="d", Body=b"1", ACL="public-read") == ("AccessDenied", 403)
+
+
+def test_conditions_see_the_age_of_a_presigned_url(gateway, s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"1")
+    url = s3.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a"}, ExpiresIn=600)
+    path = url.removeprefix(gateway.url)
+    old = lambda age_ms: {"NumericGreaterThan": {"s3:signatureAge": str(age_ms)}}
+    time.sleep(2)
+    for age_ms, status in [(600_000, 200), (1_000, 403)]:
+        s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:GetObject", effect="Deny", Condition=old(age_ms))))
+        assert fetch(gateway, "GET", path)[0] == status, age_ms
+
+
+def test_a_policy_can_demand_conditional_writes(gateway, s3, bucket, code_of):
+    denied = ("AccessDenied", 403)
+    creates = {"Bool": {"s3:ObjectCreationOperation": "true"}}
+    missing = {"Null": {"s3:if-none-match": "true"}}
+    s3.put_object(Bucket=bucket, Key="old", Body=b"1")
+    s3.put_bucket_policy(
+        Bucket=bucket,
+        Policy=policy(
+            statement(bucket, "s3:PutObject", effect="Deny", Condition=creates | missing),
+            statement(bucket, "s3:DeleteObject", effect="Deny", Condition={"Null": {"s3:if-match": "true"}}),
+            statement(bucket, "s3:PutObject"),
+        ),
+    )
+    assert code_of(s3.put_object, Bucket=bucket, Key="a", Body=b"1") == denied
+    # With an entity tag, the condition would not protect the object.
+    assert code_of(s3.put_object, Bucket=bucket, Key="old", Body=b"2", IfNoneMatch='"x"') == denied
+    assert code_of(s3.copy_object, Bucket=bucket, Key="b", CopySource=f"{bucket}/old") == denied
+    assert code_of(s3.rename_object, Bucket=bucket, Key="b", RenameSource="old") == denied
+    etag = s3.put_object(Bucket=bucket, Key="a", Body=b"1", IfNoneMatch="*")["ETag"]
+    assert code_of(s3.put_object, Bucket=bucket, Key="a", Body=b"1", IfNoneMatch="*") == ("PreconditionFailed", 412)
+    # The fields of a form have no conditions, and its headers have no effect.
+    body, headers = form({"key": "old"}, b"2")
+    assert raw.send(gateway, "POST", f"/{bucket}", body, headers | {"If-None-Match": "*"}) == denied[::-1]
+    upload = {"Bucket": bucket, "Key": "large"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    part = s3.upload_part(**upload, PartNumber=1, Body=b"1")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    assert code_of(s3.complete_multipart_upload, **upload, MultipartUpload=parts) == denied
+    s3.complete_multipart_upload(**upload, MultipartUpload=parts, IfNoneMatch="*")
+
+    assert code_of(s3.delete_object, Bucket=bucket, Key="a") == denied
+    path, document = f"/{bucket}?delete", b"<Delete><Object><Key>a</Key></Object></Delete>"
+    status, text = raw.send_signed(gateway, "POST", path, document, {"If-Match": etag})
+    assert (status, text) == (200, "AccessDenied")
+    s3.delete_object(Bucket=bucket, Key="a", IfMatch=etag)
+    assert s3.get_object(Bucket=bucket, Key="old")["Body"].read() == b"1"
 
 
 def test_permissions_of_versions_and_copies(s3, bucket, other, code_of):
@@ -538,4 +598,9 @@ def test_a_form_is_checked_like_a_request(gateway, s3, bucket):
     assert post_form(gateway, bucket, {"key": "a"}, b"1")[0] == 204
     for acl in ("acl", "x-amz-acl"):
         assert post_form(gateway, bucket, {"key": "b", acl: "public-read"}, b"1")[0] == 403
+    redirect = {"Null": {"s3:x-amz-website-redirect-location": "false"}}
+    no_redirect = statement(bucket, "s3:PutObject", effect="Deny", Condition=redirect)
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:PutObject"), no_redirect))
+    assert post_form(gateway, bucket, {"key": "b", "x-amz-website-redirect-location": "/a"}, b"1")[0] == 403
+    assert post_form(gateway, bucket, {"key": "a"}, b"1")[0] == 204
     assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["a"]

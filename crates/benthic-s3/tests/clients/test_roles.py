@@ -178,6 +178,26 @@ def test_only_the_trusted_assume_a_role(gateway, iam, sts, bucket, other, code_o
     assert code_of(sts.assume_role, **assume) == ("AccessDenied", 403)
 
 
+def test_a_policy_ends_the_sessions_before_a_time(gateway, iam, sts, bucket, code_of):
+    """The policy that the console of AWS calls AWSRevokeOlderSessions."""
+    name = f"role-{bucket}"
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(arn("user", "admin")))
+    iam.put_role_policy(RoleName=name, PolicyName="all", PolicyDocument=policy(ALL))
+    assume = lambda: session_client(gateway, sts.assume_role(RoleArn=arn("role", name), RoleSessionName="dive")["Credentials"])
+    old = assume()
+    old.list_objects_v2(Bucket=bucket)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 1))
+    older = {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": {"DateLessThan": {"aws:TokenIssueTime": now}}}
+    iam.put_role_policy(RoleName=name, PolicyName="older", PolicyDocument=policy(older))
+    time.sleep(KEY_CACHE_S)
+    assert code_of(old.list_objects_v2, Bucket=bucket) == ("AccessDenied", 403)
+    assume().list_objects_v2(Bucket=bucket)
+    no_factor = {"Effect": "Deny", "Action": "*", "Resource": "*", "Condition": {"Bool": {"aws:MultiFactorAuthPresent": "false"}}}
+    iam.put_role_policy(RoleName=name, PolicyName="older", PolicyDocument=policy(no_factor))
+    time.sleep(KEY_CACHE_S)
+    assert code_of(assume().list_objects_v2, Bucket=bucket) == ("AccessDenied", 403)
+
+
 def test_the_policies_of_a_session_limit_it(gateway, s3, iam, sts, bucket, code_of):
     name = f"role-{bucket}"
     s3.put_object(Bucket=bucket, Key="a", Body=b"x")

@@ -245,6 +245,8 @@ impl S3Route for Iam {
             path: String::new(),
             id: String::new(),
             resource_account: form.optional("RoleArn").and_then(of_role),
+            issued_ms: None,
+            region: self.region.clone(),
             received_ms: self.environment.unix_ms(),
             peer: extensions.get().copied(),
             federated: None,
@@ -277,7 +279,7 @@ impl S3Route for Iam {
                 None => Some(account.clone()),
             };
             (facts.caller, facts.path, facts.id) = (key.caller, key.path, key.id);
-            facts.federated = key.federated;
+            (facts.federated, facts.issued_ms) = (key.federated, key.issued_ms);
             let mut call = Call { identities, iam: self, account, access_key, rights, facts, form };
             call.answer(&service, &action, &mut result).await?;
             service
