@@ -327,6 +327,25 @@ impl Facts for IamFacts {
     }
 }
 
+/// The facts about a request of IAM that names a user, a group or a role.
+pub(super) struct TargetFacts<'r> {
+    pub request: &'r IamFacts,
+    /// The boundary that the user or the role has, or that the request gives to it.
+    pub boundary: Option<&'r str>,
+    /// The managed policy that the request attaches or detaches.
+    pub policy_arn: Option<&'r str>,
+}
+
+impl Facts for TargetFacts<'_> {
+    fn values(&self, key: &str) -> Option<Vec<String>> {
+        match key {
+            "iam:permissionsboundary" => Some(vec![self.boundary?.to_owned()]),
+            "iam:policyarn" => Some(vec![self.policy_arn?.to_owned()]),
+            key => self.request.values(key),
+        }
+    }
+}
+
 impl Facts for RequestFacts<'_> {
     fn values(&self, key: &str) -> Option<Vec<String>> {
         let of_tag = |tags: &Pairs, wanted: &str| {

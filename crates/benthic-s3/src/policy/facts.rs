@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 57] = [
+const KEYS: [&str; 59] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:federatedprovider",
@@ -40,6 +40,8 @@ const KEYS: [&str; 57] = [
     "aws:username",
     "aws:viaawsservice",
     "benthic:method",
+    "iam:permissionsboundary",
+    "iam:policyarn",
     "s3:authtype",
     "s3:delimiter",
     "s3:existingobjecttag/",
@@ -80,7 +82,7 @@ const KEYS: [&str; 57] = [
 /// The claims of a token that a session keeps, so that all policies may use them.
 pub const CLAIMS_OF_SESSION: [&str; 4] = ["amr", "aud", "azp", "sub"];
 /// The services of the keys above.
-const SERVICES: [&str; 4] = ["aws", "benthic", "s3", "sts"];
+const SERVICES: [&str; 5] = ["aws", "benthic", "iam", "s3", "sts"];
 
 /// The claim in the key of an identity provider: `sub` in `idp.example/realms/lab:sub`. `None` for
 /// other keys. Claims are in lower case.

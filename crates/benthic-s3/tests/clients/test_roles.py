@@ -350,6 +350,39 @@ def test_a_managed_policy_applies_in_its_default_version(gateway, iam, bucket, c
     assert code_of(iam.get_policy, **given) == ("NoSuchEntity", 404)
 
 
+def test_an_administrator_can_be_limited_to_users_with_a_boundary(gateway, iam, bucket, code_of):
+    name, admin = f"user-{bucket}", f"admin-{bucket}"
+    _, _, limited = limited_user(gateway, iam, admin)
+    create = lambda name: iam.create_policy(PolicyName=name, PolicyDocument=policy(ALL))["Policy"]["Arn"]
+    boundary, wider = create(f"{name}-boundary"), create(f"{name}-wider")
+    within = {"StringEquals": {"iam:PermissionsBoundary": boundary}}
+    read_only, all_rights = (f"arn:aws:iam::aws:policy/{name}" for name in ("AmazonS3ReadOnlyAccess", "AdministratorAccess"))
+    may = lambda actions, condition: {"Effect": "Allow", "Action": actions, "Resource": arn("user", f"{name}*"), "Condition": condition}
+    writes = ["iam:CreateUser", "iam:PutUserPermissionsBoundary", "iam:DeleteUserPermissionsBoundary", "iam:PutUserPolicy"]
+    keeps = {"Effect": "Deny", "Action": "iam:DeleteUserPermissionsBoundary", "Resource": "*", "Condition": within}
+    delegated = policy(may([*writes, "iam:GetUser"], within), may("iam:AttachUserPolicy", within | {"ArnEquals": {"iam:PolicyARN": read_only}}), keeps)
+    iam.put_user_policy(UserName=admin, PolicyName="delegated", PolicyDocument=delegated)
+    time.sleep(KEY_CACHE_S)
+    denied, document = ("AccessDenied", 403), policy(ALL)
+    assert code_of(limited.create_user, UserName=name) == denied
+    assert code_of(limited.create_user, UserName=name, PermissionsBoundary=wider) == denied
+    limited.create_user(UserName=name, PermissionsBoundary=boundary)
+    limited.put_user_policy(UserName=name, PolicyName="all", PolicyDocument=document)
+    limited.attach_user_policy(UserName=name, PolicyArn=read_only)
+    limited.put_user_permissions_boundary(UserName=name, PermissionsBoundary=boundary)
+    iam.create_user(UserName=f"{name}-2", PermissionsBoundary=wider)
+    for call, given in [
+        (limited.attach_user_policy, {"UserName": name, "PolicyArn": all_rights}),
+        (limited.put_user_permissions_boundary, {"UserName": name, "PermissionsBoundary": wider}),
+        (limited.delete_user_permissions_boundary, {"UserName": name}),
+        (limited.put_user_policy, {"UserName": f"{name}-2", "PolicyName": "all", "PolicyDocument": document}),
+        (limited.attach_user_policy, {"UserName": f"{name}-2", "PolicyArn": read_only}),
+        # Only some actions have a boundary to compare.
+        (limited.get_user, {"UserName": name}),
+    ]:
+        assert code_of(call, **given) == denied, (call, given)
+
+
 def test_a_boundary_limits_a_user(gateway, s3, iam, bucket, code_of):
     name = f"user-{bucket}"
     boundary = iam.create_policy(PolicyName=name, PolicyDocument=policy(statement(bucket, "s3:GetObject", principal=None)))["Policy"]["Arn"]

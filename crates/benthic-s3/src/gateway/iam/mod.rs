@@ -18,11 +18,12 @@ mod sns;
 mod sts;
 mod users;
 
+use self::policies::Verb;
 use super::auth::{Keys, refused, rights, session_token};
-use super::request_facts::IamFacts;
+use super::request_facts::{IamFacts, TargetFacts};
 use crate::events::topic::Endpoints;
 use crate::identity::{Caller, Identities, Identity, IdentityKind, identity_arn, is_temporary};
-use crate::policy::{Decision, Request, Rights, decide_for_caller};
+use crate::policy::{Decision, Facts, Request, Rights, decide_for_caller};
 use crate::web_identity::Issuers;
 use async_trait::async_trait;
 use benthic_core::{Environment, Error, ErrorKind};
@@ -482,15 +483,19 @@ impl Call<'_> {
 
     /// Refuses the request unless the policies of the caller allow the action on this resource.
     fn allow(&self, action: &str, resource: &str) -> S3Result<()> {
-        match self.may(&format!("iam:{action}"), resource) {
+        self.allow_with(action, resource, &self.facts)
+    }
+
+    fn allow_with(&self, action: &str, resource: &str, facts: &dyn Facts) -> S3Result<()> {
+        match self.may(&format!("iam:{action}"), resource, facts) {
             true => Ok(()),
             false => Err(S3Error::new(S3ErrorCode::AccessDenied)),
         }
     }
 
     /// Whether the policies of the caller allow an action, with the name of its service.
-    fn may(&self, action: &str, resource: &str) -> bool {
-        let request = Request { caller: &self.facts.caller, action, resource, facts: &self.facts };
+    fn may(&self, action: &str, resource: &str, facts: &dyn Facts) -> bool {
+        let request = Request { caller: &self.facts.caller, action, resource, facts };
         decide_for_caller(&request, &self.rights) == Decision::Allowed
     }
 
@@ -514,8 +519,29 @@ impl Call<'_> {
             Some(found) => found.path(),
             None => self.path()?,
         };
-        self.allow(action, &self.arn(kind, path, name))?;
+        let attaches = action.starts_with("Attach") || action.starts_with("Detach");
+        let facts = TargetFacts {
+            request: &self.facts,
+            boundary: self.boundary(action, found.as_ref()),
+            policy_arn: self.form.optional("PolicyArn").filter(|_| attaches),
+        };
+        self.allow_with(action, &self.arn(kind, path, name), &facts)?;
         Ok(Target { kind, name, found })
+    }
+
+    /// The boundary that policies compare: the one that the request gives, or that the user or the
+    /// role has. As on AWS, only some actions have one.
+    fn boundary<'b>(&'b self, action: &str, found: Option<&'b Identity>) -> Option<&'b str> {
+        match action {
+            "CreateUser" | "CreateRole" | "PutUserPermissionsBoundary" | "PutRolePermissionsBoundary" => {
+                self.form.optional("PermissionsBoundary")
+            }
+            "DeleteUserPermissionsBoundary" | "DeleteRolePermissionsBoundary" => found?.boundary.as_deref(),
+            _ => match policies::of_identity(action)? {
+                (_, Verb::Put | Verb::Delete | Verb::Attach | Verb::Detach) => found?.boundary.as_deref(),
+                _ => None,
+            },
+        }
     }
 
     /// The path of something new.

@@ -160,7 +160,7 @@ impl Call<'_> {
 
     fn allow_sns(&self, action: &str, resource: &str) -> S3Result<()> {
         let action = format!("sns:{action}");
-        match self.may(&action, resource) {
+        match self.may(&action, resource, &self.facts) {
             true => Ok(()),
             false => Err(denied(&format!("the policies of the caller do not allow {action} on {resource}"))),
         }
