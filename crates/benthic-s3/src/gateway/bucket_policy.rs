@@ -58,7 +58,7 @@ impl Gateway {
     ) -> S3Result<PutBucketPolicyOutput> {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
-        let document = Document::of_bucket(&input.policy, &input.bucket)
+        let document = Document::of_new_bucket(&input.policy, &input.bucket)
             .map_err(|message| s3_error!(MalformedPolicy, "{message}"))?;
         let principals = self.principals(&input.policy, &document).await?;
         let change = |bucket: &mut Bucket| {

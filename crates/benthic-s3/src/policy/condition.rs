@@ -123,7 +123,8 @@ impl Condition {
             }
             Test::Compare { values: Values::Arns(arns), .. } => !arns.iter().flatten().any(Pattern::is_open),
             Test::Compare { values: Values::Networks(networks), .. } => {
-                networks.iter().all(|network| network.prefix_bits >= 8)
+                // The limits of AWS.
+                networks.iter().all(|network| network.prefix_bits >= if network.is_v6 { 32 } else { 8 })
             }
             Test::Compare { .. } => false,
         };

@@ -1,5 +1,6 @@
 //! The documents of policies: parsing, checks and evaluation.
 
+use super::actions::check_action;
 use super::condition::Condition;
 use super::facts::{CLAIMS_OF_SESSION, Facts, NoFacts};
 use super::pattern::Pattern;
@@ -261,6 +262,17 @@ impl Document {
         document.check(Kind::Bucket)
     }
 
+    /// Parses a policy as [`of_bucket`](Document::of_bucket) does, and refuses unknown actions, as
+    /// AWS does. Stored policies of earlier builds may have such actions.
+    ///
+    /// # Errors
+    /// As [`of_bucket`](Document::of_bucket).
+    pub fn of_new_bucket(text: &str, bucket: &str) -> Result<Document, String> {
+        let document = Document::of_bucket(text, bucket)?;
+        RawDocument::parse(text, true)?.check_actions()?;
+        Ok(document)
+    }
+
     /// Parses the trust policy of a role. Its statements name principals and actions of STS, and no
     /// resources.
     ///
@@ -454,6 +466,15 @@ impl RawDocument {
             Some(id) => Err(format!("the statement id '{id}' appears twice")),
             None => Ok(()),
         }
+    }
+
+    /// Refuses actions that buckets and objects do not have.
+    fn check_actions(&self) -> Result<(), String> {
+        self.statements.0.iter().enumerate().try_for_each(|(index, Object(raw))| {
+            let mut actions = raw.action.iter().chain(&raw.not_action).flat_map(|texts| &texts.0);
+            let checked = actions.try_for_each(|text| check_action(text));
+            checked.map_err(|error| format!("statement {}: {error}", index + 1))
+        })
     }
 
     fn check(self, kind: Kind) -> Result<Document, String> {

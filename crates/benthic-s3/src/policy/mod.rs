@@ -7,6 +7,7 @@
 //!
 //! Source: the IAM user guide, "Policy evaluation logic" and "IAM JSON policy reference".
 
+mod actions;
 mod condition;
 mod document;
 mod facts;

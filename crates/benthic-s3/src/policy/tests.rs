@@ -400,6 +400,8 @@ fn a_policy_is_public_unless_it_limits_its_callers() {
         (json!({ "Principal": { "AWS": "sea" } }), false),
         (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "192.0.2.0/24" } } }), false),
         (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "0.0.0.0/1" } } }), true),
+        (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "2000::/8" } } }), true),
+        (json!({ "Condition": { "IpAddress": { "aws:SourceIp": "2001:db8::/32" } } }), false),
         (json!({ "Condition": { "NotIpAddress": { "aws:SourceIp": "192.0.2.0/24" } } }), true),
         (json!({ "Condition": { "StringEquals": { "aws:PrincipalAccount": "sea" } } }), false),
         (json!({ "Condition": { "StringLike": { "aws:PrincipalAccount": "*" } } }), true),

@@ -237,6 +237,7 @@ def test_permissions_of_versions_and_copies(s3, bucket, other, code_of):
         (policy(statement("{bucket}", "s3:GetObject", principal={"AWS": "arn:aws:iam::x:group/y"})), "invalid principal"),
         (policy(statement("{bucket}", "s3:GetObject", Condition={"StringSame": {"aws:username": "x"}})), "unknown condition operator"),
         (policy(statement("{bucket}", "s3:GetObject", Sid="x" * 21_000)), "larger than"),
+        (policy(statement("{bucket}", "s3:ListObjects", "", "Deny")), "unknown action"),
     ],
 )
 def test_invalid_policies_change_nothing(s3, bucket, code_of, text, reason):
