@@ -84,7 +84,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
                 let message = "the name of a bucket has 3 to 63 small letters, digits, dots and dashes";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", bucket).into());
             }
-            pools.identities(&sal).account(&account).await?;
+            let record = Some(pools.identities(&sal).in_account(&account).await?);
             session.pool(&view.pool).await?;
             let attributes = Attributes::from([(VIEW.to_owned(), view.to_string().into())]);
             let new = NewBucket {
@@ -92,6 +92,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
                 owner: account,
                 shards: Some(1),
                 attributes,
+                record,
                 ..NewBucket::default()
             };
             let bucket = sal.create_bucket(new).await?;

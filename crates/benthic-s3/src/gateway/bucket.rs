@@ -4,14 +4,14 @@
 use super::auth::authorize_for_account;
 use super::{Gateway, acl, error, object_lock, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
-use benthic_core::ErrorKind;
+use benthic_core::{Error, ErrorKind};
 use s3s::dto::{
     Bucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
     DeleteBucketInput, DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput,
     GetBucketVersioningInput, GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
     ListBucketsOutput, PutBucketVersioningInput, PutBucketVersioningOutput,
 };
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
 
 /// Default and maximum number of buckets in a page.
 const BUCKETS_MAX: i32 = 10_000;
@@ -19,6 +19,17 @@ const BUCKETS_MAX: i32 = 10_000;
 const PAGE: usize = 1_000;
 /// The region for which GetBucketLocation returns no name.
 const CLASSIC_REGION: &str = "us-east-1";
+
+/// The error for an account in which no bucket can be created.
+fn in_removal(failed: Error) -> S3Error {
+    match failed.kind() {
+        // The caller has a key of the account, which the gateway has found in its cache.
+        ErrorKind::NotFound | ErrorKind::Busy => {
+            s3_error!(OperationAborted, "the account of the caller is being removed")
+        }
+        _ => error::bucket(failed),
+    }
+}
 
 impl Gateway {
     pub(super) async fn create(&self, request: S3Request<CreateBucketInput>) -> S3Result<CreateBucketOutput> {
@@ -68,7 +79,12 @@ impl Gateway {
         if has_lock {
             object_lock::turn_on(&mut attributes)?;
         }
+        let record = match self.keys.identities() {
+            Some(identities) => Some(identities.in_account(&owner).await.map_err(in_removal)?),
+            None => None,
+        };
         let new = NewBucket {
+            record,
             name: input.bucket.clone(),
             owner: owner.clone(),
             versioning: if has_lock { Versioning::Enabled } else { Versioning::Off },

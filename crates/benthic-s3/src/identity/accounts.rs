@@ -71,12 +71,12 @@ impl Identities {
         self.all(RecordKind::Account, "").await
     }
 
-    /// A part of the swap that creates something in an account: the swap fails if the account is
-    /// removed meanwhile.
+    /// A part of the swap that creates something in an account, such as a
+    /// [bucket](crate::sal::NewBucket): the swap fails if the account is removed meanwhile.
     ///
     /// # Errors
     /// `NotFound`; `Busy` if the removal of the account has begun.
-    pub(super) async fn in_account(&self, name: &str) -> Result<RecordChange> {
+    pub async fn in_account(&self, name: &str) -> Result<RecordChange> {
         let found = self.account(name).await?;
         if found.removal.is_some() {
             return Err(Error::new(ErrorKind::Busy, "the account is being removed")
@@ -88,8 +88,7 @@ impl Identities {
 
     /// Removes an account that has no users, keys, groups, roles, policies, buckets, KMS keys,
     /// targets of events and identity providers. Its name can be used again: a later account of
-    /// this name gets the objects and the grants of the removed one, and a bucket that is created
-    /// during the removal.
+    /// this name gets the objects and the grants of the removed one.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` if it has one of these, or changes at the same time.

@@ -3,10 +3,11 @@
 use super::PoolSal;
 use super::directory::{
     BucketRecord, Limbo, Swap, bucket_key, check_name, decode_bucket, limbo_key, name_in, owner_key,
+    record_key,
 };
 use super::shard_call::run_all;
 use crate::sal::limits::{BUCKET_ATTRIBUTES_BYTES_MAX, BUCKET_NAME_BYTES_MAX, SHARDS_MAX};
-use crate::sal::{Bucket, BucketCheck, Buckets, Id, NewBucket, Usage, Versioning};
+use crate::sal::{Bucket, BucketCheck, Buckets, Id, NewBucket, RecordChange, Usage, Versioning};
 use async_trait::async_trait;
 use benthic_classes::bucket::codec::Version;
 use benthic_classes::bucket::wire::{Gate, Init, check_limit};
@@ -127,11 +128,15 @@ impl Buckets for PoolSal {
         let inits: Vec<Init> = (0..shards).map(|shard| Init { bucket: bucket.id.into(), shard }).collect();
         let calls = objects.iter().zip(&inits).map(|(object, init)| self.call(object, "init", init));
         run_all(calls.collect()).await?;
-        let swaps = [
+        let mut swaps = vec![
             Swap { key: bucket_key(&bucket.name), expected: None, new: encode(&bucket) },
             Swap { key: owner_key(&bucket.owner, &bucket.name), expected: None, new: Some(OWNER_VALUE) },
             Swap { key: limbo_key(bucket.id), expected: Some(limbo.encode()), new: None },
         ];
+        swaps.extend(new.record.map(|record| {
+            let RecordChange { kind, name, expected, new } = record;
+            Swap { key: record_key(kind, &name), expected, new }
+        }));
         match self.directory_swap(&swaps).await {
             Err(error) if error.kind() == ErrorKind::Conflict => match self.bucket(&bucket.name).await {
                 Ok(_) => Err(already_exists(error)),

@@ -111,7 +111,7 @@ pub(super) fn limbo_key(bucket: Id) -> Bytes {
     key(LIMBO, &bucket.0)
 }
 
-fn record_key(kind: RecordKind, name: &str) -> Bytes {
+pub(super) fn record_key(kind: RecordKind, name: &str) -> Bytes {
     let prefix = match kind {
         RecordKind::Account => b'a',
         RecordKind::User => b'u',

@@ -1,6 +1,6 @@
 //! Buckets: their records, usage and quotas, and the operations on them.
 
-use super::{Attributes, Id};
+use super::{Attributes, Id, RecordChange};
 use async_trait::async_trait;
 use benthic_core::Result;
 
@@ -75,6 +75,9 @@ pub struct NewBucket {
     pub shards: Option<u32>,
     pub quota: Quota,
     pub attributes: Attributes,
+    /// A change of a record that is made together with the bucket, or not at all: it makes sure that
+    /// the account of the owner still exists.
+    pub record: Option<RecordChange>,
 }
 
 /// The result of [`Buckets::check_bucket`].
@@ -93,7 +96,8 @@ pub trait Buckets: Send + Sync {
     /// Creates a bucket.
     ///
     /// # Errors
-    /// `AlreadyExists`, `InvalidArgument`, `LimitExceeded`.
+    /// `AlreadyExists`, `InvalidArgument`, `LimitExceeded`; `Unavailable` if the record of the new
+    /// bucket does not have its expected value.
     async fn create_bucket(&self, new: NewBucket) -> Result<Bucket>;
 
     /// Reads a bucket's record.

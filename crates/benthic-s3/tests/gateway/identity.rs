@@ -13,7 +13,7 @@ use benthic_s3::identity::{
     Caller, EventTarget, Identities, Identity, IdentityKind, KEYS_MAX, NewEventTarget, Policies, UsableKey,
 };
 use benthic_s3::sal::limits::RECORD_CHANGES_MAX;
-use benthic_s3::sal::{RecordChange, RecordKind, Records as _, Sal};
+use benthic_s3::sal::{Buckets as _, NewBucket, RecordChange, RecordKind, Records as _, Sal};
 use benthic_s3::seal::Sealer;
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -163,6 +163,28 @@ fn nothing_appears_in_an_account_that_is_removed() {
         interleave(prepare, (remove_account, creation), |(one, other), all| check(one, other, all));
         interleave(prepare, (creation, remove_account), |(one, other), all| check(other, one, all));
     }
+}
+
+#[test]
+fn no_bucket_is_created_in_an_account_that_is_removed() {
+    let pool = in_memory();
+    let sal = PoolSal::open(Arc::clone(&pool), Arc::clone(&pool), benthic_s3::Options::default());
+    let (sal, identities) = (block_on(sal).unwrap(), open(&pool));
+    let create = |name: &str, record| {
+        let new =
+            NewBucket { name: name.to_owned(), owner: "lab".to_owned(), record, ..NewBucket::default() };
+        block_on(sal.create_bucket(new)).map(drop)
+    };
+    block_on(identities.create_account("lab")).unwrap();
+    let before = Some(block_on(identities.in_account("lab")).unwrap());
+    remove_account(&identities).unwrap();
+    assert_eq!(kind(&create("reef", before)), Some(ErrorKind::Unavailable));
+    assert_eq!(kind(&block_on(sal.bucket("reef")).map(drop)), Some(ErrorKind::NotFound));
+    block_on(identities.create_account("lab")).unwrap();
+    let record = Some(block_on(identities.in_account("lab")).unwrap());
+    create("reef", record.clone()).unwrap();
+    assert_eq!(kind(&create("reef", record)), Some(ErrorKind::AlreadyExists));
+    assert_eq!(kind(&remove_account(&identities)), Some(ErrorKind::Conflict));
 }
 
 /// Creates a user as a process does whose swap came just before the mark of a removal.
