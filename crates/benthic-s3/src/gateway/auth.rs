@@ -373,12 +373,14 @@ pub(super) enum On<'a> {
     /// The bucket, and whether the caller may find out that it has no object with this key. As on
     /// AWS, the key is the prefix of a listing for that.
     MissingKey(&'a str),
-    /// An object that exists. The request gives the new tags and the new lock to it.
+    /// An object that exists. The request gives the new tags and the new lock to it, or deletes it
+    /// if it has an entity tag.
     Object {
         key: &'a str,
         version: Option<&'a str>,
         new_tags: Option<&'a Pairs>,
         new_lock: Lock,
+        if_match: Option<&'a str>,
     },
     /// A part of an object, and the completion of an upload. Policies see how the upload is
     /// encrypted.
@@ -397,15 +399,21 @@ pub(super) enum On<'a> {
 
 impl<'a> On<'a> {
     pub fn object(key: &'a str, version: Option<&'a String>) -> On<'a> {
-        On::Object { key, version: version.map(String::as_str), new_tags: None, new_lock: Lock::default() }
+        On::locked(key, version.map(String::as_str), Lock::default())
     }
 
     pub fn locked(key: &'a str, version: Option<&'a str>, new_lock: Lock) -> On<'a> {
-        On::Object { key, version, new_tags: None, new_lock }
+        On::Object { key, version, new_tags: None, new_lock, if_match: None }
     }
 
     pub fn tagged(key: &'a str, version: Option<&'a str>, new_tags: &'a Pairs) -> On<'a> {
-        On::Object { key, version, new_tags: Some(new_tags), new_lock: Lock::default() }
+        let (new_tags, new_lock) = (Some(new_tags), Lock::default());
+        On::Object { key, version, new_tags, new_lock, if_match: None }
+    }
+
+    /// An object that DeleteObjects removes, if it has this entity tag.
+    pub fn deletion(key: &'a str, version: Option<&'a str>, if_match: Option<&'a str>) -> On<'a> {
+        On::Object { key, version, new_tags: None, new_lock: Lock::default(), if_match }
     }
 
     pub fn new_object(key: &'a str) -> On<'a> {
@@ -616,8 +624,9 @@ impl Authorized {
             On::MissingKey(key) => facts.prefix = Some(key),
             On::New { lock, tags, .. } => (facts.new_tags, facts.new_lock) = (tags, lock),
             On::Part { sealing, .. } => facts.upload = Some(sealing),
-            On::Object { version, new_tags, new_lock, .. } => {
+            On::Object { version, new_tags, new_lock, if_match, .. } => {
                 (facts.version, facts.new_tags, facts.new_lock) = (version, new_tags, new_lock);
+                facts.if_match = if_match;
             }
         }
         let owner = match on {

@@ -1,11 +1,13 @@
 //! Conditions of requests on objects: If-Match, If-None-Match, If-Modified-Since,
 //! If-Unmodified-Since.
 
+use super::Gateway;
+use super::auth::{Authorized, On};
 use super::versions::strong_etag;
-use crate::sal::{Condition, Object};
+use crate::sal::{Condition, Lock, Object};
 use hyper::header::{ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
 use s3s::dto::{ETagCondition, Timestamp, TimestampFormat};
-use s3s::{S3Error, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
 
 /// Converts If-Match and If-None-Match to the condition of a write.
 pub(super) fn condition(
@@ -21,6 +23,26 @@ pub(super) fn condition(
         (Some(_), Some(_)) => {
             Err(s3_error!(NotImplemented, "If-Match and If-None-Match together are not implemented"))
         }
+    }
+}
+
+/// Whether a condition depends on the entity tag of the object.
+pub(super) fn compares(condition: &Condition) -> bool {
+    matches!(condition, Condition::Matches(_) | Condition::Differs(_))
+}
+
+impl Gateway {
+    /// Refuses a write or a deletion with a condition on the state of the object unless the caller
+    /// may read the object, as on AWS: the answer tells whether the condition holds.
+    pub(super) async fn authorize_comparison<T>(
+        &self,
+        request: &S3Request<T>,
+        access: &Authorized,
+        key: &str,
+        version: Option<&str>,
+    ) -> S3Result<()> {
+        let action = if version.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
+        self.require(request, access, action, On::locked(key, version, Lock::default())).await
     }
 }
 

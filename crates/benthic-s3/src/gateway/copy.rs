@@ -3,7 +3,7 @@
 
 use super::auth::{Authorized, On};
 use super::checksums::{Algorithm, Declaration, Digests, StoredChecksum, Verifier, etag, set_checksum};
-use super::conditions::{Preconditions, condition};
+use super::conditions::{Preconditions, compares, condition};
 use super::encryption::{
     CustomerHeaders, Encryption, customer_headers, encryption_headers, etag_with, set_all_encryption,
 };
@@ -138,6 +138,9 @@ impl Gateway {
         let mut attributes = attributes(&source.attributes, given, replaces, replaces_tags);
         let wanted = Algorithm::of_request(input.checksum_algorithm.as_ref())?;
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        if compares(&condition) {
+            self.authorize_comparison(&request, &access, &input.key, None).await?;
+        }
         let default_retention = default_retention(&access.bucket.attributes)?;
         let now_ms = self.environment.unix_ms();
         let expiration = self.expiration(&access, (&input.key, source.size_bytes), now_ms, &attributes);

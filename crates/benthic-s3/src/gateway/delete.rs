@@ -1,16 +1,16 @@
 //! DeleteObject, DeleteObjects.
 
 use super::access_log::{Deleted, Notes};
-use super::auth::On;
-use super::conditions::condition;
+use super::auth::{Authorized, On};
+use super::conditions::{compares, condition};
 use super::versions::parse_version_id;
 use super::{Gateway, UPDATES_MAX, error, refuse, unix_ms};
 use crate::sal::{Bucket, Change, Condition, Delete, DeleteResult, Object, Seen, Versioning};
 use benthic_core::ErrorKind;
 use futures::StreamExt;
 use s3s::dto::{
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-    ObjectIdentifier, Timestamp,
+    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETag,
+    Error, ObjectIdentifier, Timestamp,
 };
 use s3s::{S3Request, S3Result, s3_error};
 
@@ -54,10 +54,14 @@ impl Gateway {
         let properties = Properties::new(input.if_match_size, input.if_match_last_modified_time.as_ref())?;
         let on = On::object(&input.key, input.version_id.as_ref());
         let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
+        let condition = condition(input.if_match.as_ref(), None)?;
+        if compares(&condition) || !properties.is_empty() {
+            self.authorize_comparison(&request, &access, &input.key, input.version_id.as_deref()).await?;
+        }
         let delete = Delete {
             key: input.key.clone(),
             version: input.version_id.as_deref().map(parse_version_id).transpose()?,
-            condition: condition(input.if_match.as_ref(), None)?,
+            condition,
             bypass_governance: self
                 .bypasses_governance(&request, &access, on, input.bypass_governance_retention)
                 .await?,
@@ -125,6 +129,22 @@ impl Gateway {
         Err(s3_error!(OperationAborted))
     }
 
+    /// The deletion of one of several objects, if the caller may delete it.
+    async fn permitted(
+        &self,
+        request: &S3Request<DeleteObjectsInput>,
+        access: &Authorized,
+        object: &ObjectIdentifier,
+        on: On<'_>,
+    ) -> S3Result<(Delete, Properties)> {
+        self.require(request, access, access.action(on), on).await?;
+        let (delete, properties) = delete_of(object)?;
+        if compares(&delete.condition) || !properties.is_empty() {
+            self.authorize_comparison(request, access, &object.key, object.version_id.as_deref()).await?;
+        }
+        Ok((delete, properties))
+    }
+
     pub(super) async fn delete_many(
         &self,
         request: S3Request<DeleteObjectsInput>,
@@ -140,9 +160,9 @@ impl Gateway {
         let mut deletes = Vec::new();
         let mut named = Vec::new();
         for object in objects {
-            let on = On::object(&object.key, object.version_id.as_ref());
-            let permission = self.require(&request, &access, access.action(on), on).await;
-            match permission.and_then(|()| delete_of(object)) {
+            let etag = object.e_tag.as_ref().map(ETag::value);
+            let on = On::deletion(&object.key, object.version_id.as_deref(), etag);
+            match self.permitted(&request, &access, object, on).await {
                 Ok((delete, properties)) => {
                     let header = input.bypass_governance_retention;
                     let bypass_governance = self.bypasses_governance(&request, &access, on, header).await?;

@@ -5,7 +5,7 @@ use super::checksums::{
     ALGORITHMS, Algorithm, Declaration, Digests, Kind, StoredChecksum, Verifier, declared_checksum, etag,
     etag_of_parts, of_parts, set_checksum, store_part_checksums,
 };
-use super::conditions::condition;
+use super::conditions::{compares, condition};
 use super::encryption::{
     Encryption, SealedBy, check_algorithm, customer_headers, encryption_headers, etag_with,
     mark_encrypted_part, sealing_of, set_all_encryption, set_encryption,
@@ -229,6 +229,9 @@ impl Gateway {
             }
         }
         let condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        if compares(&condition) {
+            self.authorize_comparison(&request, &access, &input.key, None).await?;
+        }
         let refs: Vec<PartRef> =
             parts.iter().map(|(number, part)| PartRef { number: *number, write: part.write }).collect();
         let default_retention = default_retention(&access.bucket.attributes)?;

@@ -3,7 +3,7 @@
 use super::access_log::Notes;
 use super::append::{condition_of_new, invalid_offset};
 use super::checksums::{Algorithm, Declaration, Digests, Verifier, declared_checksum, etag, set_checksum};
-use super::conditions::condition;
+use super::conditions::{compares, condition};
 use super::encryption::{Encryption, encryption_headers, etag_with, set_all_encryption};
 use super::object_headers::{NewObject, object_headers};
 use super::object_lock::default_retention;
@@ -44,6 +44,9 @@ impl Gateway {
             )
             .await?;
         let mut condition = condition(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        if compares(&condition) {
+            self.authorize_comparison(&request, &access, &input.key, None).await?;
+        }
         let appends = input.write_offset_bytes.is_some();
         if let Some(offset) = input.write_offset_bytes {
             if let Some(object) = self.object_to_append(&access, &input.key, offset).await? {

@@ -6,7 +6,7 @@
 //! rename.
 
 use super::auth::On;
-use super::conditions::{Preconditions, condition};
+use super::conditions::{Preconditions, compares, condition};
 use super::encryption::{CustomerHeaders, Encryption, EncryptionHeaders};
 use super::{Gateway, error, names, refuse, tags};
 use crate::policy::Decision;
@@ -43,6 +43,9 @@ impl Gateway {
         let new = On::new_object(&input.key);
         let target = self.authorize(&request, &input.bucket, &None, new).await?;
         refuse([("renaming in a bucket with versions", target.bucket.versioning != Versioning::Off)])?;
+        if compares(&condition) {
+            self.authorize_comparison(&request, &target, &input.key, None).await?;
+        }
         let found = self.authorize_read(&request, (&input.bucket, &None), (&source_key, None), false).await;
         let (access, source, _) = match found {
             Err(failure)

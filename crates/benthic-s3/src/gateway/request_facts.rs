@@ -41,6 +41,8 @@ pub(super) struct RequestFacts<'r> {
     pub new_tags: Option<&'r Pairs>,
     /// The lock that the request gives to the object.
     pub new_lock: Lock,
+    /// The entity tag that DeleteObjects compares.
+    pub if_match: Option<&'r str>,
     /// How the upload is encrypted to which the request adds a part.
     pub upload: Option<Option<&'r SealedBy>>,
 }
@@ -66,6 +68,7 @@ impl<'r> RequestFacts<'r> {
             prefix: None,
             new_tags: None,
             new_lock: Lock::default(),
+            if_match: None,
             upload: None,
         }
     }
@@ -176,7 +179,10 @@ impl<'r> RequestFacts<'r> {
             "aws:requestedregion" => self.sender.region.to_string(),
             "benthic:method" if self.action == exec::ACTION => self.query_value(exec::METHOD)?,
             "s3:authtype" => self.auth_type()?.to_owned(),
-            "s3:if-match" => self.condition(IF_MATCH)?,
+            "s3:if-match" => match self.if_match {
+                Some(etag) if self.action.starts_with("s3:DeleteObject") => format!("\"{etag}\""),
+                _ => self.condition(IF_MATCH)?,
+            },
             // With an entity tag, it does not keep the request from replacing an object.
             "s3:if-none-match" => self.condition(IF_NONE_MATCH).filter(|value| value == "*")?,
             "s3:objectcreationoperation" if self.action == "s3:PutObject" => {

@@ -201,8 +201,40 @@ def test_a_policy_can_demand_conditional_writes(gateway, s3, bucket, code_of):
     path, document = f"/{bucket}?delete", b"<Delete><Object><Key>a</Key></Object></Delete>"
     status, text = raw.send_signed(gateway, "POST", path, document, {"If-Match": etag})
     assert (status, text) == (200, "AccessDenied")
-    s3.delete_object(Bucket=bucket, Key="a", IfMatch=etag)
+    delete = lambda **given: s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a"} | given]})
+    assert [entry["Code"] for entry in delete(ETag='"x"')["Errors"]] == ["PreconditionFailed"]
+    assert [entry["Code"] for entry in delete()["Errors"]] == ["AccessDenied"]
+    assert [entry["Key"] for entry in delete(ETag=etag)["Deleted"]] == ["a"]
+    assert code_of(s3.delete_object, Bucket=bucket, Key="large") == denied
+    s3.delete_object(Bucket=bucket, Key="large", IfMatch="*")
     assert s3.get_object(Bucket=bucket, Key="old")["Body"].read() == b"1"
+
+
+def test_conditions_tell_nothing_to_callers_that_may_not_read(s3, bucket, other, code_of):
+    eve, _ = other
+    etag = s3.put_object(Bucket=bucket, Key="a", Body=b"secret")["ETag"]
+    writes = statement(bucket, ["s3:PutObject", "s3:DeleteObject"])
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(writes))
+    denied, named = ("AccessDenied", 403), {"Bucket": bucket, "Key": "a"}
+    begin = lambda: eve.create_multipart_upload(**named)["UploadId"]
+    for guess in (etag, '"other"'):
+        assert code_of(eve.put_object, **named, Body=b"x", IfMatch=guess) == denied
+        assert code_of(eve.put_object, **named, Body=b"x", IfNoneMatch=guess) == denied
+        assert code_of(eve.delete_object, **named, IfMatch=guess) == denied
+        found = eve.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "a", "ETag": guess}]})
+        assert [entry["Code"] for entry in found["Errors"]] == ["AccessDenied"]
+        upload = named | {"UploadId": begin()}
+        part = eve.upload_part(**upload, PartNumber=1, Body=b"x")
+        parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+        assert code_of(eve.complete_multipart_upload, **upload, MultipartUpload=parts, IfMatch=guess) == denied
+    for size in (6, 7):
+        assert code_of(eve.delete_object, **named, IfMatchSize=size) == denied
+    assert s3.get_object(**named)["Body"].read() == b"secret"
+    # Whether there is an object is no secret of a writer.
+    assert code_of(eve.put_object, **named, Body=b"x", IfNoneMatch="*") == ("PreconditionFailed", 412)
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(writes, statement(bucket, "s3:GetObject")))
+    etag = eve.put_object(**named, Body=b"x", IfMatch=etag)["ETag"]
+    eve.delete_object(**named, IfMatch=etag)
 
 
 def test_permissions_of_versions_and_copies(s3, bucket, other, code_of):
