@@ -1,7 +1,14 @@
 use super::{Document, ELEMENTS, check_elements};
+use crate::events::{self, EventRules};
 use crate::gateway::http::XML_BYTES_MAX;
+use crate::lifecycle::{self, Rules};
+use crate::sal::Attributes;
+use bytes::Bytes;
 use hyper::{HeaderMap, Method};
+use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 use s3s::S3ErrorCode;
+use s3s::dto::{BucketLifecycleConfiguration, NotificationConfiguration};
+use s3s::xml::{Deserialize, Deserializer};
 
 fn is_refused(document: &str) -> bool {
     let checked = check_elements(document.as_bytes());
@@ -84,4 +91,62 @@ fn a_body_that_is_too_large_takes_no_memory() {
     assert!(document.text.is_none());
     document.update(b"</Tagging>");
     assert!(document.text.is_none() && document.finish().is_ok());
+}
+
+const LIFECYCLE: &str = "<LifecycleConfiguration><Rule><ID>a</ID><Filter><And><Prefix>tmp/</Prefix><Tag><Key>k</Key>\
+    <Value>v</Value></Tag><ObjectSizeGreaterThan>9</ObjectSizeGreaterThan></And></Filter><Status>Enabled</Status>\
+    <Expiration><Days>30</Days></Expiration><Transition><Days>3</Days><StorageClass>GLACIER</StorageClass></Transition>\
+    <NoncurrentVersionExpiration><NoncurrentDays>2</NoncurrentDays></NoncurrentVersionExpiration></Rule><Rule><ID>b</ID>\
+    <Filter><Prefix></Prefix></Filter><Status>Disabled</Status><Expiration><Date>2030-01-01T00:00:00Z</Date></Expiration>\
+    </Rule></LifecycleConfiguration>";
+const NOTIFICATION: &str = "<NotificationConfiguration><TopicConfiguration><Id>a</Id>\
+    <Topic>arn:aws:sns:us-east-1:lab:hook</Topic><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:Delete</Event>\
+    <Filter><S3Key><FilterRule><Name>prefix</Name><Value>in/</Value></FilterRule></S3Key></Filter></TopicConfiguration>\
+    <QueueConfiguration><Id>b</Id><Queue>arn:aws:sqs:us-east-1:lab:hook</Queue><Event>s3:LifecycleTransition</Event>\
+    </QueueConfiguration></NotificationConfiguration>";
+
+fn parsed<T: for<'xml> Deserialize<'xml>>(document: &str) -> Option<T> {
+    let mut parser = Deserializer::new(document.as_bytes());
+    let parsed = T::deserialize(&mut parser).ok()?;
+    parser.expect_eof().is_ok().then_some(parsed)
+}
+
+#[test]
+fn the_undamaged_documents_are_valid() {
+    for document in [LIFECYCLE, NOTIFICATION] {
+        assert!(!is_refused(document));
+    }
+    assert!(Rules::parse(&parsed(LIFECYCLE).unwrap()).is_ok());
+    assert!(events::check(&parsed(NOTIFICATION).unwrap()).is_ok());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// A damaged document is refused, or the gateway can read what it stores.
+    #[test]
+    fn damaged_documents_are_refused_or_stored_whole(
+        is_lifecycle in any::<bool>(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), "[<>/&;!:a-zA-Z0-9 -]"), 1..4),
+    ) {
+        let mut text = if is_lifecycle { LIFECYCLE } else { NOTIFICATION }.to_owned();
+        for (at, with) in damage {
+            let at = at.index(text.len());
+            text.replace_range(at..=at, &with);
+        }
+        let _ = check_elements(text.as_bytes());
+        if let Some(configuration) = parsed::<BucketLifecycleConfiguration>(&text)
+            && let Ok(rules) = Rules::parse(&configuration)
+            && let Ok(stored) = serde_json::to_vec(&configuration)
+        {
+            prop_assert_eq!(lifecycle::parse_rules(&Bytes::from(stored)).unwrap(), rules);
+        }
+        if let Some(configuration) = parsed::<NotificationConfiguration>(&text)
+            && events::check(&configuration).is_ok()
+            && let Ok(stored) = serde_json::to_vec(&configuration)
+        {
+            let attributes = Attributes::from([(events::ATTRIBUTE.to_owned(), Bytes::from(stored))]);
+            prop_assert!(EventRules::of_bucket(&attributes).is_ok());
+        }
+    }
 }
