@@ -318,6 +318,23 @@ def test_a_managed_policy_applies_in_its_default_version(gateway, iam, bucket, c
     assert iam.list_attached_user_policies(UserName=name)["AttachedPolicies"] == [{"PolicyName": name, **given}]
     assert iam.get_policy(**given)["Policy"]["AttachmentCount"] == 1
     assert name in [found["PolicyName"] for found in iam.list_policies(Scope="Local", OnlyAttached=True)["Policies"]]
+    iam.create_group(GroupName=name)
+    iam.attach_group_policy(GroupName=name, **given)
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("main"), PermissionsBoundary=created["Arn"])
+    assert iam.list_instance_profiles_for_role(RoleName=name)["InstanceProfiles"] == []
+    kinds = ("User", "Group", "Role")
+    using = lambda **more: [
+        kind for kind in kinds if [name] == [found[f"{kind}Name"] for found in iam.list_entities_for_policy(**given, **more)[f"Policy{kind}s"]]
+    ]
+    assert using() == ["User", "Group", "Role"] and using(EntityFilter="Group") == ["Group"] and using(PathPrefix="/lab/") == []
+    assert using(PolicyUsageFilter="PermissionsPolicy") == ["User", "Group"] and using(PolicyUsageFilter="PermissionsBoundary") == ["Role"]
+    pages = list(iam.get_paginator("list_entities_for_policy").paginate(**given, PaginationConfig={"PageSize": 1}))
+    assert [sum(len(page[f"Policy{kind}s"]) for kind in kinds) for page in pages] == [1, 1, 1]
+    assert pages[0]["PolicyGroups"][0]["GroupId"] == iam.get_group(GroupName=name)["Group"]["GroupId"]
+    assert code_of(iam.list_entities_for_policy, **given, EntityFilter="LocalManagedPolicy") == ("ValidationError", 400)
+    iam.detach_group_policy(GroupName=name, **given)
+    iam.delete_group(GroupName=name)
+    iam.delete_role(RoleName=name)
     assert "AdministratorAccess" in [found["PolicyName"] for found in iam.list_policies()["Policies"]]
     assert code_of(iam.delete_policy, **given) == ("DeleteConflict", 409)
 

@@ -93,6 +93,7 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ),
     ("GetRole", &["RoleName"]),
     ("ListRoles", &["PathPrefix", "Marker", "MaxItems"]),
+    ("ListInstanceProfilesForRole", &["RoleName", "Marker", "MaxItems"]),
     ("UpdateRole", &["RoleName", "Description", "MaxSessionDuration"]),
     ("UpdateAssumeRolePolicy", &["RoleName", "PolicyDocument"]),
     ("DeleteRole", &["RoleName"]),
@@ -109,6 +110,10 @@ const IAM_ACTIONS: &[(&str, &[&str])] = &[
     ("GetPolicy", &["PolicyArn"]),
     ("ListPolicies", &["Scope", "OnlyAttached", "PathPrefix", "Marker", "MaxItems"]),
     ("DeletePolicy", &["PolicyArn"]),
+    (
+        "ListEntitiesForPolicy",
+        &["PolicyArn", "EntityFilter", "PolicyUsageFilter", "PathPrefix", "Marker", "MaxItems"],
+    ),
     ("CreatePolicyVersion", &["PolicyArn", "PolicyDocument", "SetAsDefault"]),
     ("GetPolicyVersion", &["PolicyArn", "VersionId"]),
     ("ListPolicyVersions", &["PolicyArn", "Marker", "MaxItems"]),

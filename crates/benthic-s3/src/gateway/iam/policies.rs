@@ -1,8 +1,8 @@
 //! The policies of users, groups and roles, and managed policies.
 
-use super::{Call, date, element, error, failure, field, invalid, title};
+use super::{Call, ITEMS_MAX, date, element, error, failure, field, invalid, title, write_end};
 use crate::identity::{
-    FIRST_VERSION, IdentityKind, ManagedPolicy, PolicyVersion, VERSIONS_MAX, built_in_policies,
+    FIRST_VERSION, Identity, IdentityKind, ManagedPolicy, PolicyVersion, VERSIONS_MAX, built_in_policies,
     check_policy_name, policy_arn,
 };
 use crate::policy::Document;
@@ -193,6 +193,7 @@ impl Call<'_> {
         let policy = self.identities.policy(&self.account, arn).await.map_err(failure)?;
         match action {
             "GetPolicy" => element(result, "Policy", |text| write_policy(text, arn, &policy)),
+            "ListEntitiesForPolicy" => self.entities(arn, result).await,
             "DeletePolicy" => self.identities.remove_policy(&self.account, arn).await.map_err(failure),
             "ListPolicyVersions" => {
                 // The page begins after a name, so the names must have the order of the numbers.
@@ -255,6 +256,54 @@ impl Call<'_> {
                 changed.await.map(drop).map_err(failure)
             }
         }
+    }
+
+    /// Writes a page of the users, groups and roles that use a policy.
+    async fn entities(&self, arn: &str, result: &mut String) -> S3Result<()> {
+        let all = [IdentityKind::Group, IdentityKind::User, IdentityKind::Role];
+        let wanted = self.form.optional("EntityFilter");
+        if wanted.is_some_and(|wanted| all.iter().all(|kind| title(*kind) != wanted)) {
+            return Err(invalid("EntityFilter must be User, Role or Group"));
+        }
+        let (attached, bounds) = match self.form.optional("PolicyUsageFilter") {
+            None => (true, true),
+            Some("PermissionsPolicy") => (true, false),
+            Some("PermissionsBoundary") => (false, true),
+            Some(_) => {
+                return Err(invalid("PolicyUsageFilter must be PermissionsPolicy or PermissionsBoundary"));
+            }
+        };
+        let prefix = self.form.optional("PathPrefix").unwrap_or("/");
+        let uses = |identity: &Identity| {
+            (attached && identity.attached.contains(arn))
+                || (bounds && identity.boundary.as_deref() == Some(arn))
+        };
+        let mut found = Vec::new();
+        for kind in all.into_iter().filter(|kind| wanted.is_none_or(|wanted| title(*kind) == wanted)) {
+            let identities = self.identities.identities(kind, &self.account).await.map_err(failure)?;
+            let fitting =
+                identities.into_iter().filter(|(_, one)| one.path().starts_with(prefix) && uses(one));
+            // Names of one kind are unique.
+            found.extend(fitting.map(|(name, one)| {
+                (format!("{}/{name}", title(kind)), (kind, one.id(&self.account, &name), name))
+            }));
+        }
+        let (page, is_truncated) = self.page(found, ITEMS_MAX)?;
+        for kind in all {
+            let title = title(kind);
+            let of_kind = page.iter().filter(|(_, (of, ..))| *of == kind);
+            element(result, &format!("Policy{title}s"), |text| {
+                of_kind.map(|(_, found)| found).try_for_each(|(_, id, name)| {
+                    element(text, "member", |text| {
+                        field(text, &format!("{title}Name"), name);
+                        field(text, &format!("{title}Id"), id);
+                        Ok(())
+                    })
+                })
+            })?;
+        }
+        write_end(result, &page, is_truncated);
+        Ok(())
     }
 
     /// The version that the request names, such as `v2`.

@@ -41,6 +41,11 @@ impl Call<'_> {
                     |text: &mut String, name: &str, role: &Identity| self.write_role(text, name, role);
                 self.list(result, (action, "Roles"), kind, write).await
             }
+            // There are no instances. Clients ask before they delete a role.
+            "ListInstanceProfilesForRole" => {
+                self.target(action, kind).await?.found()?;
+                self.write_page(result, "InstanceProfiles", Vec::new(), |_, _, ()| Ok(()))
+            }
             "UpdateRole" => {
                 let target = self.target(action, kind).await?;
                 let (description, session_s_max) = (self.description()?, self.session_s_max()?);
