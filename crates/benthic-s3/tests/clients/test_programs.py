@@ -1,5 +1,6 @@
 """Third-party programs, as users run them."""
 
+import json
 import pathlib
 import shutil
 import subprocess
@@ -110,6 +111,33 @@ def test_rclone_creates_and_removes_buckets(rclone):
     assert "made-by-rclone" in rclone("lsd", ":s3:")
     rclone("rmdir", ":s3:made-by-rclone")
     assert "made-by-rclone" not in rclone("lsd", ":s3:")
+
+
+@pytest.mark.skipif(not shutil.which("restic"), reason="restic is missing; `apt-get install restic` installs it")
+def test_restic_backs_up_checks_and_restores(gateway, bucket, tmp_path):
+    """Does not count for the table of operations, because restic may be missing."""
+    environment = gateway.environment() | {"RESTIC_PASSWORD": "a password"}
+    repository = ["--no-cache", "--repo", f"s3:{gateway.url}/{bucket}/backup"]
+
+    def restic(*args):
+        command_line = [shutil.which("restic"), *repository, *args]
+        done = subprocess.run(command_line, capture_output=True, env=environment, cwd=tmp_path, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    tree = tmp_path / "tree"
+    make_tree(tree)
+    restic("init")
+    restic("backup", "tree")
+    (tree / "a.txt").write_bytes(b"changed")
+    restic("backup", "tree")
+    restic("check", "--read-data")
+    assert len(json.loads(restic("snapshots", "--json"))) == 2
+    restic("forget", "--keep-last", "1", "--prune")
+    restic("check", "--read-data")
+    restic("restore", "latest", "--target", "back")
+    (restored,) = (tmp_path / "back").rglob("tree")
+    assert files_of(restored) == files_of(tree)
 
 
 def test_pyarrow_reads_and_writes(gateway, bucket):
