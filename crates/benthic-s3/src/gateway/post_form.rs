@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use mime::Mime;
 use parking_lot::Mutex;
-use s3s::dto::{ObjectCannedACL, PostObjectInput, PutObjectInput};
+use s3s::dto::{ETagCondition, ObjectCannedACL, PostObjectInput, PutObjectInput};
 use s3s::{Body, S3Request, S3Result, s3_error};
 use s3s_multipart::{Boundary, Multipart, parse_content_disposition};
 use std::sync::Arc;
@@ -123,7 +123,15 @@ pub(super) fn set_headers(request: &mut S3Request<PutObjectInput>) {
         return;
     }
     let input = &request.input;
+    let condition = |given: &ETagCondition| match given {
+        ETagCondition::Any => "*".to_owned(),
+        ETagCondition::ETag(etag) => format!("\"{}\"", etag.value()),
+    };
+    let if_match = input.if_match.as_ref().map(condition);
+    let if_none_match = input.if_none_match.as_ref().map(condition);
     let fields = [
+        ("if-match", if_match.as_deref()),
+        ("if-none-match", if_none_match.as_deref()),
         ("x-amz-acl", input.acl.as_ref().map(|acl| acl.as_str())),
         ("x-amz-grant-full-control", input.grant_full_control.as_deref()),
         ("x-amz-grant-read", input.grant_read.as_deref()),

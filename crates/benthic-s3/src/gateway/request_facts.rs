@@ -116,7 +116,7 @@ impl<'r> RequestFacts<'r> {
     /// A condition that the request obeys: of a new object, or of a deletion.
     fn condition(&self, name: HeaderName) -> Option<String> {
         let obeys = match self.action {
-            "s3:PutObject" => !self.is_form,
+            "s3:PutObject" => true,
             // DeleteObjects has the conditions in its document.
             "s3:DeleteObject" | "s3:DeleteObjectVersion" => {
                 *self.method == Method::DELETE && name == IF_MATCH

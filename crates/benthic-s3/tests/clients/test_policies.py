@@ -187,9 +187,11 @@ def test_a_policy_can_demand_conditional_writes(gateway, s3, bucket, code_of):
     assert code_of(s3.rename_object, Bucket=bucket, Key="b", RenameSource="old") == denied
     etag = s3.put_object(Bucket=bucket, Key="a", Body=b"1", IfNoneMatch="*")["ETag"]
     assert code_of(s3.put_object, Bucket=bucket, Key="a", Body=b"1", IfNoneMatch="*") == ("PreconditionFailed", 412)
-    # The fields of a form have no conditions, and its headers have no effect.
+    # The headers of a form have no effect, but its fields have.
     body, headers = form({"key": "old"}, b"2")
     assert raw.send(gateway, "POST", f"/{bucket}", body, headers | {"If-None-Match": "*"}) == denied[::-1]
+    assert post_form(gateway, bucket, {"key": "old", "if-none-match": "*"}, b"2")[0] == 412
+    assert post_form(gateway, bucket, {"key": "new", "if-none-match": "*"}, b"2")[0] == 204
     upload = {"Bucket": bucket, "Key": "large"}
     upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
     part = s3.upload_part(**upload, PartNumber=1, Body=b"1")
