@@ -1,8 +1,8 @@
 //! The actions that a policy of a bucket can name.
 //!
 //! AWS refuses a policy of a bucket with an unknown action, and so does the gateway: a `Deny` of
-//! `s3:ListObjects`, which does not exist, would deny nothing. AWS accepts all names in the policies
-//! of users, groups and roles.
+//! `s3:ListObjects`, which does not exist, would deny nothing. AWS accepts all names in the
+//! policies of users, groups and roles.
 //!
 //! Source: "Actions, resources, and condition keys for Amazon S3" in the service authorization
 //! reference.

@@ -75,8 +75,8 @@ pub struct NewBucket {
     pub shards: Option<u32>,
     pub quota: Quota,
     pub attributes: Attributes,
-    /// A change of a record that is made together with the bucket, or not at all: it makes sure that
-    /// the account of the owner still exists.
+    /// A change of a record that is made together with the bucket, or not at all. With it, the
+    /// caller makes sure that the account of the owner still exists.
     pub record: Option<RecordChange>,
 }
 
