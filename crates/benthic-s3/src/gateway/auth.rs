@@ -357,8 +357,20 @@ pub(super) fn authorize_for_account<T>(
     resource: &str,
     owner: Option<&str>,
 ) -> S3Result<String> {
+    authorize_settings(request, action, (resource, owner), (None, None))
+}
+
+/// Does what [`authorize_for_account`] does, for a request that creates a bucket. `settings` are
+/// its region and its object ownership.
+pub(super) fn authorize_settings<T>(
+    request: &S3Request<T>,
+    action: &str,
+    (resource, owner): (&str, Option<&str>),
+    settings: (Option<&str>, Option<&str>),
+) -> S3Result<String> {
     let sender = sender(request)?;
-    let facts = RequestFacts::new(request, &sender, owner, action);
+    let mut facts = RequestFacts::new(request, &sender, owner, action);
+    (facts.location, facts.ownership) = settings;
     let question = Request { caller: &sender.caller, action, resource, facts: &facts };
     match (decide_for_caller(&question, &sender.rights), sender.caller.account()) {
         (Decision::Allowed, Some(account)) => Ok(account.to_owned()),
@@ -370,6 +382,8 @@ pub(super) fn authorize_for_account<T>(
 #[derive(Clone, Copy)]
 pub(super) enum On<'a> {
     Bucket,
+    /// The bucket, which gets this object ownership.
+    Ownership(&'a str),
     /// The bucket, and whether the caller may find out that it has no object with this key. As on
     /// AWS, the key is the prefix of a listing for that.
     MissingKey(&'a str),
@@ -426,7 +440,7 @@ impl<'a> On<'a> {
 
     fn resource(&self, bucket: &str) -> String {
         match self {
-            On::Bucket | On::MissingKey(_) => format!("arn:aws:s3:::{bucket}"),
+            On::Bucket | On::Ownership(_) | On::MissingKey(_) => format!("arn:aws:s3:::{bucket}"),
             On::Object { key, .. } | On::New { key, .. } | On::Part { key, .. } => {
                 format!("arn:aws:s3:::{bucket}/{key}")
             }
@@ -621,6 +635,7 @@ impl Authorized {
         facts.object = object;
         match on {
             On::Bucket => {}
+            On::Ownership(ownership) => facts.ownership = Some(ownership),
             On::MissingKey(key) => facts.prefix = Some(key),
             On::New { lock, tags, .. } => (facts.new_tags, facts.new_lock) = (tags, lock),
             On::Part { sealing, .. } => facts.upload = Some(sealing),

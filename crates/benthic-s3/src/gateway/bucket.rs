@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::authorize_for_account;
+use super::auth::{authorize_for_account, authorize_settings};
 use super::{Gateway, acl, error, object_lock, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::{Error, ErrorKind};
@@ -9,7 +9,7 @@ use s3s::dto::{
     Bucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
     DeleteBucketInput, DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput,
     GetBucketVersioningInput, GetBucketVersioningOutput, HeadBucketInput, HeadBucketOutput, ListBucketsInput,
-    ListBucketsOutput, PutBucketVersioningInput, PutBucketVersioningOutput,
+    ListBucketsOutput, ObjectOwnership, PutBucketVersioningInput, PutBucketVersioningOutput,
 };
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 
@@ -51,7 +51,11 @@ impl Gateway {
             ));
         }
         let arn = format!("arn:aws:s3:::{}", input.bucket);
-        let owner = authorize_for_account(&request, "s3:CreateBucket", &arn, None)?;
+        let settings = (
+            region.map(BucketLocationConstraint::as_str).filter(|region| !region.is_empty()),
+            input.object_ownership.as_ref().map(ObjectOwnership::as_str),
+        );
+        let owner = authorize_settings(&request, "s3:CreateBucket", (&arn, None), settings)?;
         let acl = acl::requested_acl!(input, input.grant_write.as_deref());
         let tags = configuration.and_then(|given| given.tags.as_ref());
         let has_lock = input.object_lock_enabled_for_bucket.unwrap_or(false);
@@ -63,7 +67,7 @@ impl Gateway {
             ("s3:PutBucketObjectLockConfiguration", has_lock),
         ] {
             if is_given {
-                authorize_for_account(&request, action, &arn, None)?;
+                authorize_settings(&request, action, (&arn, None), settings)?;
             }
         }
         let mut attributes = Attributes::new();

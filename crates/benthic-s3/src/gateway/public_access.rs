@@ -7,6 +7,7 @@
 //! all other buckets, objects belong to the owner of the bucket.
 
 use super::acl::Acl;
+use super::auth::On;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Bucket};
 use bytes::Bytes;
@@ -135,10 +136,11 @@ impl Gateway {
         request: S3Request<PutBucketOwnershipControlsInput>,
     ) -> S3Result<PutBucketOwnershipControlsOutput> {
         let input = &request.input;
-        let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let [rule] = input.ownership_controls.rules.as_slice() else {
             return Err(s3_error!(MalformedXML, "give exactly one rule"));
         };
+        let on = On::Ownership(rule.object_ownership.as_str());
+        let access = self.authorize(&request, &input.bucket, &input.expected_bucket_owner, on).await?;
         let change = |bucket: &mut Bucket| {
             set_ownership(&mut bucket.attributes, &bucket.owner, &rule.object_ownership)
         };

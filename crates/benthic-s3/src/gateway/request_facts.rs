@@ -41,6 +41,10 @@ pub(super) struct RequestFacts<'r> {
     pub new_tags: Option<&'r Pairs>,
     /// The lock that the request gives to the object.
     pub new_lock: Lock,
+    /// The region in the document that creates a bucket.
+    pub location: Option<&'r str>,
+    /// The object ownership that the request gives to the bucket.
+    pub ownership: Option<&'r str>,
     /// The entity tag that DeleteObjects compares.
     pub if_match: Option<&'r str>,
     /// How the upload is encrypted to which the request adds a part.
@@ -68,6 +72,8 @@ impl<'r> RequestFacts<'r> {
             prefix: None,
             new_tags: None,
             new_lock: Lock::default(),
+            location: None,
+            ownership: None,
             if_match: None,
             upload: None,
         }
@@ -185,11 +191,13 @@ impl<'r> RequestFacts<'r> {
             },
             // With an entity tag, it does not keep the request from replacing an object.
             "s3:if-none-match" => self.condition(IF_NONE_MATCH).filter(|value| value == "*")?,
+            "s3:locationconstraint" => self.location?.to_owned(),
             "s3:objectcreationoperation" if self.action == "s3:PutObject" => {
                 self.creates_object().to_string()
             }
             "s3:signatureage" => self.sender.received_ms.saturating_sub(self.signed_ms()?).to_string(),
             "s3:signatureversion" => self.auth_type().map(|_| "AWS4-HMAC-SHA256".to_owned())?,
+            "s3:x-amz-object-ownership" => self.ownership?.to_owned(),
             "s3:tlsversion" => {
                 let tls = self.extensions.get::<Peer>()?.tls?;
                 tls.version.strip_prefix("TLSv")?.to_owned()

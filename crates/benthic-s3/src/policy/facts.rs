@@ -17,7 +17,7 @@ impl Facts for NoFacts {
 }
 
 /// The keys that a policy may use. Those that end in `/` are followed by the name of a tag.
-const KEYS: [&str; 59] = [
+const KEYS: [&str; 61] = [
     "aws:currenttime",
     "aws:epochtime",
     "aws:federatedprovider",
@@ -47,6 +47,7 @@ const KEYS: [&str; 59] = [
     "s3:existingobjecttag/",
     "s3:if-match",
     "s3:if-none-match",
+    "s3:locationconstraint",
     "s3:max-keys",
     "s3:object-lock-legal-hold",
     "s3:object-lock-mode",
@@ -70,6 +71,7 @@ const KEYS: [&str; 59] = [
     "s3:x-amz-grant-write",
     "s3:x-amz-grant-write-acp",
     "s3:x-amz-metadata-directive",
+    "s3:x-amz-object-ownership",
     "s3:x-amz-server-side-encryption",
     "s3:x-amz-server-side-encryption-aws-kms-key-id",
     "s3:x-amz-server-side-encryption-customer-algorithm",

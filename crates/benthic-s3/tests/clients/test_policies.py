@@ -560,6 +560,24 @@ def test_policies_limit_a_user(gateway, s3, bucket, member, code_of):
     client.list_buckets()
 
 
+def test_policies_see_the_settings_of_a_new_bucket(bucket, member, code_of):
+    client, limit = member
+    enforced = {"StringEquals": {"s3:x-amz-object-ownership": "BucketOwnerEnforced"}}
+    here = {"StringEqualsIfExists": {"s3:LocationConstraint": "us-east-1"}}
+    may = lambda actions, condition: {"Effect": "Allow", "Action": actions, "Resource": f"arn:aws:s3:::{bucket}-*", "Condition": condition}
+    limit(buckets=policy(may("s3:CreateBucket", enforced | here), may("s3:PutBucketOwnershipControls", enforced)))
+    denied, name = ("AccessDenied", 403), f"{bucket}-own"
+    assert code_of(client.create_bucket, Bucket=name) == denied
+    assert code_of(client.create_bucket, Bucket=name, ObjectOwnership="ObjectWriter") == denied
+    client.create_bucket(Bucket=name, ObjectOwnership="BucketOwnerEnforced")
+    controls = lambda ownership: {"Bucket": name, "OwnershipControls": {"Rules": [{"ObjectOwnership": ownership}]}}
+    assert code_of(client.put_bucket_ownership_controls, **controls("ObjectWriter")) == denied
+    client.put_bucket_ownership_controls(**controls("BucketOwnerEnforced"))
+    there = {"StringEquals": {"s3:LocationConstraint": "eu-central-1"}}
+    limit(buckets=policy(may("s3:CreateBucket", there)))
+    assert code_of(client.create_bucket, Bucket=f"{bucket}-there") == denied
+
+
 def test_invalid_policies_of_users_are_refused(gateway, bucket, member):
     _, limit = member
     file = gateway.dir / f"{bucket}-invalid.json"
