@@ -257,9 +257,27 @@ impl Values {
 /// An ARN has six parts, which patterns match one by one.
 const ARN_PARTS: usize = 6;
 
+/// The parts of an ARN in a policy. A colon in a variable separates nothing.
+fn arn_parts(text: &str, variables: bool) -> Vec<&str> {
+    let (mut parts, mut start, mut in_variable) = (Vec::new(), 0, false);
+    for (index, c) in text.char_indices() {
+        match c {
+            '{' if variables && text[..index].ends_with('$') => in_variable = true,
+            '}' => in_variable = false,
+            ':' if !in_variable && parts.len() + 1 < ARN_PARTS => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
 fn arns(values: &[String], variables: bool) -> Result<Vec<Vec<Pattern>>, String> {
     let parse = |text: &String| {
-        let parts: Vec<&str> = text.splitn(ARN_PARTS, ':').collect();
+        let parts = arn_parts(text, variables);
         if parts.len() < ARN_PARTS {
             return Err(format!("'{text}' is not an ARN"));
         }

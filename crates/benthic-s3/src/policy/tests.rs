@@ -152,6 +152,13 @@ fn conditions_compare_as_their_operators_say() {
         ("IpAddress", "aws:SourceIp", json!("::/0"), false),
         ("NotIpAddress", "aws:SourceIp", json!("192.0.2.0/29"), false),
         ("ArnLike", "aws:PrincipalArn", json!("arn:aws:iam::*:user/b*"), true),
+        (
+            "ArnLike",
+            "aws:PrincipalArn",
+            json!("arn:aws:iam::${aws:Referer, 'sea'}:user/${aws:username}"),
+            true,
+        ),
+        ("ArnLike", "aws:PrincipalArn", json!("arn:aws:iam::${aws:username}:user/bob"), false),
         // A wildcard in one part of an ARN does not reach into the next.
         ("ArnLike", "aws:PrincipalArn", json!("arn:*:user/bob::::x"), false),
         ("ArnNotEquals", "aws:PrincipalArn", json!("arn:aws:iam::sea:user/bob"), false),
