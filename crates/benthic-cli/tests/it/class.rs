@@ -46,9 +46,22 @@ fn make_test(home: &Home, project: &str) -> String {
     printed(&run, &["make test"]) + &String::from_utf8_lossy(&run.stderr)
 }
 
+/// The settings of a section of a manifest.
+fn settings<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
+    let after = manifest.split(&format!("\n[{section}]\n")).nth(1).expect(section);
+    after.lines().take_while(|line| !line.starts_with('[')).filter(|line| line.contains(" = ")).collect()
+}
+
 #[test]
 fn a_class_compiles_nothing_that_was_compiled_before() {
     let home = Home::bare();
+    home.ok(&["class", "new", "profiled"]);
+    let manifest = String::from_utf8(home.read("profiled/Cargo.toml")).unwrap();
+    let ours = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml")).unwrap();
+    // With another profile than that of Benthic's build, every dependency compiles again.
+    for section in ["profile.release", "profile.release.package.\"*\""] {
+        assert_eq!(settings(&manifest, section), settings(&ours, section));
+    }
     // A name that is a keyword does not clash with the identifiers of the code.
     for (name, is_first) in [("class", true), ("second", false)] {
         home.ok(&["class", "new", name]);
