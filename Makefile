@@ -29,7 +29,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
+	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-other-releases test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -108,7 +108,7 @@ test: toolchain ## run all tests that this machine supports, also on a real Ceph
 		echo "==> SKIPPED: EVERY TEST ON A REAL CEPH CLUSTER, because Ceph cannot be installed here" >&2; fi
 	@$(MAKE) --no-print-directory test-times
 
-test-all: test-here test-ceph
+test-all: test-here test-ceph $(if $(BENTHIC_TEST_LONG),,test-other-releases)
 	@echo "==> all passed"
 
 # Runs lists of parts side by side, because most tests mostly wait. Prints the output of the first lists at the end.
@@ -404,7 +404,7 @@ TREE_PACKAGES := $(if $(SHORT),$(filter-out g++,$(CEPH_PACKAGES)),$(CEPH_PACKAGE
 	openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs) libradosstriper1 librbd1 procps
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster. The clients in Python share it, too.
+# clusters of their own run beside those that share a cluster. The clients and the tests in Python share it, too.
 #
 # A tree has no guest, no chromium, and not the Python that the package was built for.
 CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
@@ -412,10 +412,10 @@ NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,a_guest_finds the_page_shows_
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
 OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 850 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
-	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
+	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph $(if $(IN_TREE),,&& \
+	$(PART) "Python tests $(ON)" 210 $(PYTHON_TESTS) -m ceph)
 SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 850 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE) && \
-	$(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
-	$(PART) "Python tests $(ON)" 210 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
 
@@ -440,6 +440,13 @@ tree:
 # The tests on a release, when all is built.
 test-release: tree
 	@$(if $(IN_TREE),.ci/ceph-release run $(RELEASE)) $(MAKE) --no-print-directory test-cluster
+
+# The short set on the other releases. Without a tree there is no test: its suite of Debian changes, and only root can make it.
+test-other-releases: toolchain
+	@tested() { $(MAKE) --no-print-directory tree RELEASE=$$1 SHORT=1 || { \
+		echo "==> SKIPPED: THE TESTS ON CEPH $$1, because its tree cannot be made here" >&2; return 0; }; \
+		$(MAKE) --no-print-directory test-release RELEASE=$$1 SHORT=1; }; \
+	$(call beside,target/releases.log,tested 18,tested 20)
 
 # Only `make test-long` includes these: they download the trees and take as long as the tests on 16, twice.
 test-releases: ## run the tests on Ceph 18 and 20, and upgrade a cluster from this machine's release to both; needs root
