@@ -18,6 +18,7 @@
 //! measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
+//! [`diff`](session::SqlSession::diff) compares two snapshots of a table.
 //!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.
@@ -26,6 +27,7 @@ pub mod changes;
 pub mod columns;
 pub mod common_subplan;
 mod conditions;
+mod diff;
 pub mod dynamic_filter;
 mod elements;
 pub mod errors;

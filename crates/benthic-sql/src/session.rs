@@ -568,7 +568,7 @@ fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn Tab
     Ok(())
 }
 
-fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
+pub(crate) fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionContext> {
     let mut rules = PhysicalOptimizer::new().rules;
     rules.push(Arc::new(WasmFiltersLast));
     rules.push(Arc::new(IndexLookup));

@@ -10,7 +10,7 @@ use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use benthic_core::{Error, ErrorKind};
-use benthic_program::exit::Outcome;
+use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::Output;
 use benthic_program::progress::Progress;
 use benthic_program::units;
@@ -24,6 +24,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use std::collections::HashSet;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -59,9 +60,23 @@ pub struct View {
 }
 
 impl View {
+    /// The view for the options of a command that only reads. The output then ends with its reader.
+    ///
+    /// # Errors
+    /// A failure of usage for a binary format on a terminal.
+    pub fn of_options(out: &Output, format: Option<Format>, all: bool) -> Outcome<View> {
+        out.end_with_reader();
+        let format = format.unwrap_or(if out.is_json() { Format::Json } else { Format::Table });
+        if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
+            let message = "this format is binary; redirect it to a file: … > rows.parquet";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        Ok(View::new(out, format, all))
+    }
+
     /// Only a table on a terminal is shortened and has a line below it, because programs may read
     /// everything else.
-    pub fn new(out: &Output, format: Format, all: bool) -> View {
+    fn new(out: &Output, format: Format, all: bool) -> View {
         let is_read_by_people = out.is_terminal() && !out.is_json() && format == Format::Table;
         View {
             format,

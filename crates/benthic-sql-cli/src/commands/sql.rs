@@ -13,7 +13,6 @@ use benthic_sql::record::Recording;
 use benthic_sql::session::{self, Settings, SqlSession};
 use benthic_sql::work::Work;
 use clap::{Args, Subcommand};
-use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
@@ -70,15 +69,7 @@ pub async fn run(mut args: SqlArgs, session: &Session) -> Outcome {
     if let Some(SqlCommand::Serve(args)) = args.command.take() {
         return serve::run(args, session).await;
     }
-    session.out.end_with_reader();
-    let default = if session.out.is_json() { Format::Json } else { Format::Table };
-    let format = args.output.unwrap_or(default);
-    if matches!(format, Format::Arrow | Format::Parquet) && io::stdout().is_terminal() {
-        return Err(Failure::Usage(
-            "this format is binary; redirect it to a file: … > rows.parquet".to_owned(),
-        ));
-    }
-    let view = View::new(&session.out, format, args.all);
+    let view = View::of_options(&session.out, args.output, args.all)?;
     let Some(address) = &args.object else {
         let (of_store, of_files) = (OnceCell::new(), OnceCell::new());
         let queries = Queries { session, args: &args, view, of_store, of_files, running: Mutex::default() };

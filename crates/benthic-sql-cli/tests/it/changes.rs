@@ -1,4 +1,4 @@
-//! Statements that change rows, and `benthic table` rollback, tag and compact.
+//! Statements that change rows, and `benthic table` rollback, tag, diff and compact.
 
 use crate::files::{csv, parquet, trips};
 use crate::home::{Home, printed};
@@ -144,6 +144,65 @@ fn a_table_goes_back_in_time() {
     assert_eq!(home.ok(&["tag", "lake/t", "whole", "--delete"]), "lake/t has no tag whole any more\n");
     assert!(home.fails(3, &["show", "lake/t", "--snapshot", "whole"]).contains("no such tag"));
     assert!(home.fails(6, &["tag", "lake/t", "7"]).contains("does not begin with a digit"));
+}
+
+#[test]
+fn a_diff_has_the_rows_that_changed() {
+    let home = home();
+    // Snapshot 2 has all rows, in one object.
+    sql(&home, "DELETE FROM lake.t WHERE id < 2");
+    sql(&home, "UPDATE lake.t SET name = 'x' WHERE id = 5");
+    home.file("more.csv", "id,name\n5000,new\n5000,new\n");
+    home.ok(&["append", "lake/t", "more.csv"]);
+    let diff = |args: &[&str]| -> Vec<(i64, i64, Value)> {
+        let rows = home.json(&[&["diff", "lake/t"], args].concat());
+        let row =
+            |row: &Value| (row["change"].as_i64().unwrap(), row["id"].as_i64().unwrap(), row["name"].clone());
+        rows.iter().map(row).collect()
+    };
+    let row = |change: i64, id: i64, name: &str| (change, id, json!(name));
+    let deleted = [row(-1, 0, "trip 0"), row(-1, 1, "trip 1")];
+    let updated = [row(-1, 5, "trip 5"), row(1, 5, "x")];
+    let added = [row(2, 5000, "new")];
+    assert_eq!(diff(&["2", "3"]), deleted);
+    assert_eq!(diff(&["3", "4"]), updated);
+    assert_eq!(diff(&["4"]), added);
+    let all = [&deleted[..], &updated, &added].concat();
+    assert_eq!(diff(&["2"]), all);
+    // A compaction writes all rows again, and changes none.
+    home.ok(&["compact", "lake/t", "--all"]);
+    assert!(diff(&["5"]).is_empty());
+    assert_eq!(diff(&["2", "6"]), all);
+    // Other way round, and between a snapshot and its copy.
+    let back: Vec<i64> = diff(&["6", "2"]).iter().map(|(change, ..)| *change).collect();
+    assert_eq!((back.iter().sum::<i64>(), back.len()), (0, 5));
+    home.ok(&["rollback", "lake/t", "2"]);
+    assert!(diff(&["2"]).is_empty());
+    let printed = home.ok(&["diff", "lake/t", "2", "3", "--output", "csv"]);
+    assert!(printed.starts_with("change,id,") && printed.lines().count() == 3, "{printed}");
+    assert!(home.fails(3, &["diff", "lake/t", "99"]).contains("no such snapshot"));
+    assert!(home.fails(3, &["diff", "lake/t", "nothing"]).contains("no such tag"));
+}
+
+#[test]
+fn a_diff_has_the_columns_of_the_newer_schema() {
+    let home = Home::new();
+    home.file(
+        "a.jsonl",
+        "{\"id\": 1, \"change\": 7, \"tags\": [\"a\"]}\n{\"id\": 2, \"change\": 8, \"tags\": []}\n",
+    );
+    home.ok(&["create", "lake/n", "a.jsonl"]);
+    home.ok(&["alter", "lake/n", "--rename", "id:number", "--add", "note utf8"]);
+    let before = home.json(&["show", "lake/n"])[0]["snapshot"].to_string();
+    sql(&home, "UPDATE lake.n SET note = 'x' WHERE number = 2");
+    // The table has a column `change`, so the new one has another name.
+    let rows = home.json(&["diff", "lake/n", &before]);
+    let row = |change: i64, note: Value| json!({ "_change": change, "number": 2, "change": 8, "tags": [], "note": note });
+    assert_eq!(rows, [row(-1, Value::Null), row(1, json!("x"))]);
+    // The object of the first snapshot has other columns, but its rows did not change.
+    assert_eq!(home.json(&["diff", "lake/n", "2"]), rows);
+    let back = home.json(&["diff", "lake/n", &(before.parse::<u64>().unwrap() + 1).to_string(), "2"]);
+    assert_eq!(back, [row(1, Value::Null), row(-1, json!("x"))]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod append;
 mod compact;
 mod create;
 mod demo;
+mod diff;
 mod drop;
 mod fsck;
 mod history;
@@ -59,6 +60,8 @@ pub enum TableCommand {
     Fsck(fsck::FsckArgs),
     /// Return a table to an earlier snapshot
     Rollback(rollback::RollbackArgs),
+    /// Print the rows that differ between two snapshots
+    Diff(diff::DiffArgs),
     /// Name a snapshot, so that vacuums keep it; list or remove names
     Tag(tag::TagArgs),
     /// Write small objects, and objects with deleted rows, again as fewer whole ones
@@ -85,6 +88,7 @@ pub async fn run(command: TableCommand, session: &Session) -> Outcome {
         TableCommand::Advise(args) => advise::run(args, session).await,
         TableCommand::Fsck(args) => fsck::run(args, session).await,
         TableCommand::Rollback(args) => rollback::run(args, session).await,
+        TableCommand::Diff(args) => diff::run(args, session).await,
         TableCommand::Tag(args) => tag::run(args, session).await,
         TableCommand::Compact(args) => compact::run(args, session).await,
         TableCommand::Rewrite(args) => rewrite::run(args, session).await,
