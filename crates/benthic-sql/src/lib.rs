@@ -18,12 +18,14 @@
 //! measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
-//! [`diff`](session::SqlSession::diff) compares two snapshots of a table.
+//! [`diff`](session::SqlSession::diff) compares two snapshots of a table. [`cluster`] orders rows for
+//! compactions.
 //!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.
 
 pub mod changes;
+pub mod cluster;
 pub mod columns;
 pub mod common_subplan;
 mod conditions;

@@ -12,8 +12,10 @@ use crate::writer::encode::{encode_object, sort_rows};
 use crate::writer::{Writer, WriterOptions, full_bytes};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use benthic_core::{ErrorKind, Result};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use benthic_core::{Error, ErrorKind, Result};
+use futures::channel::mpsc;
+use futures::future::{poll_fn, try_join};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
 
 /// Limit of the bytes that one commit writes again.
@@ -45,6 +47,9 @@ fn groups(entries: Vec<FileEntry>) -> Vec<Vec<FileEntry>> {
     }
     groups
 }
+
+/// Rows of a table, batch by batch.
+pub type RowStream = BoxStream<'static, Result<RecordBatch>>;
 
 /// The outcome of [`Table::rewrite`].
 #[derive(Clone, Debug, Default)]
@@ -168,6 +173,26 @@ impl Table {
         options: &WriterOptions,
         pace: &mut impl AsyncFnMut(u64) -> Result<()>,
     ) -> Result<Rewritten> {
+        let mut as_stored =
+            async |_: &Snapshot, _: &[FileEntry], rows: RowStream| -> Result<RowStream> { Ok(rows) };
+        self.rewrite_in_order(group, options, &mut as_stored, pace).await
+    }
+
+    /// As [`Table::rewrite`], and writes the rows in the order of the stream that `order` makes of
+    /// them, so that each new object has rows that are near each other in this order. `order` gets
+    /// a snapshot, objects of it, and their rows. It must not wait for rows before it returns its
+    /// stream.
+    ///
+    /// # Errors
+    /// As [`Table::rewrite`]; errors of `order` and of its stream; `Internal` if its stream does
+    /// not have as many rows.
+    pub async fn rewrite_in_order(
+        &self,
+        group: &[FileEntry],
+        options: &WriterOptions,
+        order: &mut impl AsyncFnMut(&Snapshot, &[FileEntry], RowStream) -> Result<RowStream>,
+        pace: &mut impl AsyncFnMut(u64) -> Result<()>,
+    ) -> Result<Rewritten> {
         let mut group = group.to_vec();
         let mut attempts = 0;
         loop {
@@ -186,7 +211,7 @@ impl Table {
                 return Ok(Rewritten::default());
             }
             let outcome = match base.change(Operation::Compact, options.clone()).await {
-                Ok(writer) => writer.rewrite(&base, &group, pace).await,
+                Ok(writer) => writer.rewrite(&base, &group, order, pace).await,
                 Err(error) => Err(error),
             };
             match outcome {
@@ -209,25 +234,48 @@ impl Writer {
         mut self,
         base: &Snapshot,
         group: &[FileEntry],
+        order: &mut impl AsyncFnMut(&Snapshot, &[FileEntry], RowStream) -> Result<RowStream>,
         pace: &mut impl AsyncFnMut(u64) -> Result<()>,
     ) -> Result<bool> {
         let written = async {
-            for entry in group {
-                let mut rows = base.read(entry, base.schema()).await?;
-                let (live, mut done) = (entry.live_rows().max(1), 0);
-                let share = |rows: u64| {
-                    let bytes = u128::from(entry.all_bytes()) * u128::from(rows) / u128::from(live);
-                    u64::try_from(bytes).unwrap_or(u64::MAX)
-                };
-                while let Some(batch) = rows.try_next().await? {
-                    let before = share(done);
-                    done += batch.num_rows() as u64;
-                    self.write(&batch).await?;
-                    pace(share(done) - before).await?;
+            let (mut sender, rows) = mpsc::channel(0);
+            let mut rows = order(base, group, rows.map(Ok).boxed()).await?;
+            let read = async move {
+                for entry in group {
+                    let mut stored = base.read(entry, base.schema()).await?;
+                    let (live, mut done) = (entry.live_rows().max(1), 0);
+                    let share = |rows: u64| {
+                        let bytes = u128::from(entry.all_bytes()) * u128::from(rows) / u128::from(live);
+                        u64::try_from(bytes).unwrap_or(u64::MAX)
+                    };
+                    while let Some(batch) = stored.try_next().await? {
+                        let before = share(done);
+                        done += batch.num_rows() as u64;
+                        let is_open = poll_fn(|context| sender.poll_ready(context)).await;
+                        if is_open.and_then(|()| sender.start_send(batch)).is_err() {
+                            // The other side has ended, and returns its error.
+                            return Ok(());
+                        }
+                        pace(share(done) - before).await?;
+                    }
                 }
-                self.delete(entry, &entry.stored_rows()?)?;
+                Ok::<(), Error>(())
+            };
+            let write = async {
+                let mut count = 0;
+                while let Some(batch) = rows.try_next().await? {
+                    count += batch.num_rows() as u64;
+                    self.write(&batch).await?;
+                }
+                Ok::<u64, Error>(count)
+            };
+            let ((), count) = try_join(read, write).await?;
+            let live = group.iter().map(FileEntry::live_rows).sum::<u64>();
+            if count != live {
+                let error = Error::new(ErrorKind::Internal, "a rewrite would change the number of rows");
+                return Err(error.with("rows", live).with("rows_written", count));
             }
-            Ok(())
+            group.iter().try_for_each(|entry| self.delete(entry, &entry.stored_rows()?))
         };
         match written.await {
             Ok(()) => self.finish().await.map(|_| self.is_limited_by_memory),

@@ -92,7 +92,7 @@ pub use access::{
 pub use advice::{Advice, Suggested, Suggestion, advise};
 pub use alter::Alter;
 pub use benthic_index::{Definition as Index, Distribution, IndexKind, Rows};
-pub use compact::Rewritten;
+pub use compact::{Rewritten, RowStream};
 pub use error::suggest;
 pub use evolve::adapt;
 pub use fsck::FsckResult;

@@ -113,6 +113,61 @@ fn columns_move_to_objects_of_their_own_and_back() {
     assert!(answer[0]["n"].as_u64().unwrap() > 0);
 }
 
+/// Number of objects that statistics exclude from a query with this condition.
+fn pruned(home: &Home, condition: &str) -> u64 {
+    let plan = sql(home, &format!("EXPLAIN ANALYZE SELECT sum(x) FROM lake.t WHERE {condition}"));
+    let plan = json!(plan).to_string();
+    let count = plan.split_once("objects_pruned=").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
+    count.and_then(|mut parts| parts.next()?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_compaction_clusters_rows_by_one_or_several_columns() {
+    let home = Home::new();
+    let schema = "a int64, b int64, x float64, \"the tags\" list(int64)";
+    home.ok(&["create", "lake/t", "--schema", schema, "--object-size", "1MiB"]);
+    // Each object has values from the whole ranges of a and b.
+    sql(
+        &home,
+        "INSERT INTO lake.t SELECT value * 7919 % 1009, CASE WHEN value % 50 > 0 THEN value * 104729 % 1013 END, \
+         sqrt(value), [value] FROM generate_series(1, 600000)",
+    );
+    sql(&home, "DELETE FROM lake.t WHERE a = 500");
+    let all = "SELECT count(*) AS n, sum(a) AS a, sum(b) AS b, sum(x * a) AS x, count(b) AS c, sum(\"the tags\"[1]) AS t \
+        FROM lake.t";
+    let before = sql(&home, all).remove(0);
+    assert_eq!((pruned(&home, "a < 90"), pruned(&home, "b < 90")), (0, 0));
+    // Each object has a range of a, and all values of b.
+    let done = home.json(&["compact", "lake/t", "--cluster-by", "a"]).remove(0);
+    let objects = done["objects"].as_u64().unwrap();
+    assert!(objects >= 6, "{done}");
+    assert!(pruned(&home, "a < 90") >= objects - 2, "{objects}");
+    assert_eq!(pruned(&home, "b < 90"), 0);
+    // Each object has a range of a and a range of b. Null comes first.
+    let done = home.json(&["compact", "lake/t", "--cluster-by", "a, b"]).remove(0);
+    let objects = done["objects"].as_u64().unwrap();
+    for condition in ["a < 90", "a > 920", "b BETWEEN 10 AND 90", "b > 920"] {
+        assert!(pruned(&home, condition) >= objects / 3, "{condition}: {objects}");
+    }
+    home.ok(&["compact", "lake/t", "--cluster-by", "x,a,b"]);
+    let after = sql(&home, all).remove(0);
+    for column in ["n", "a", "b", "c", "t"] {
+        assert_eq!(after[column], before[column], "{column}");
+    }
+    let (x, expected) = (after["x"].as_f64().unwrap(), before["x"].as_f64().unwrap());
+    assert!((x - expected).abs() < 1e-6 * expected, "{x} {expected}");
+    assert_eq!(home.json(&["fsck", "lake/t"])[0]["findings"], json!([]));
+    for (columns, message) in [
+        ("a,a", "by a column twice"),
+        ("c", "no such column"),
+        ("the tags", "by lists, structs and maps"),
+        ("a,b,x,a,b", "by four columns"),
+    ] {
+        let told = home.fails(6, &["compact", "lake/t", "--cluster-by", columns]);
+        assert!(told.contains(message), "{columns}: {told}");
+    }
+}
+
 #[test]
 fn a_dry_run_changes_nothing_and_estimates_the_size() {
     let home = Home::new();

@@ -6,6 +6,7 @@ use super::{TableAddress, count, line};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
+use benthic_sql::cluster::Cluster;
 use benthic_table::SnapshotSelector;
 use clap::Args;
 use serde_json::{Value, json};
@@ -17,15 +18,23 @@ Chooses objects with deleted rows, and objects below half of the table's object 
 Commits about 1 GiB at a time: an interrupted compaction keeps what it has committed, and the next one continues. \
 Queries and appends run meanwhile. `benthic table vacuum` removes the old objects.
 
+--cluster-by writes all objects again. Each new object gets rows with near values of the columns, so that a query with a \
+condition on any of them reads few objects. Rows of one commit are sorted together, and need temporary files for about \
+as many bytes. The setting is not kept: rows that are appended later are clustered by the next such command.
+
 Examples:
   benthic table compact lake/trips
-  benthic table compact lake/trips --all --rate 50MiB")]
+  benthic table compact lake/trips --all --rate 50MiB
+  benthic table compact lake/trips --cluster-by city,day")]
 pub struct CompactArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
     /// Write all objects again
     #[arg(long)]
     all: bool,
+    /// Cluster the rows of all objects by up to four columns
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    cluster_by: Option<Vec<String>>,
     #[command(flatten)]
     limits: LimitArgs,
 }
@@ -33,9 +42,14 @@ pub struct CompactArgs {
 pub async fn run(args: CompactArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
     let start = table.snapshot(SnapshotSelector::Current).await?;
-    let groups = start.to_compact(args.all, &args.limits.options()).await?;
-    let mut done = Done::default();
-    rewrite_groups(&table, &groups, &format!("compacting {}", args.table), &args.limits, &mut done).await?;
+    let cluster = args.cluster_by.as_ref().map(|names| {
+        let names = names.iter().map(|name| name.trim().to_owned()).collect();
+        Cluster::new(names, args.limits.options().buffer_bytes_max, start.schema())
+    });
+    let cluster = cluster.transpose().map_err(|error| error.with("table", &args.table))?;
+    let groups = start.to_compact(args.all || cluster.is_some(), &args.limits.options()).await?;
+    let (mut done, label) = (Done::default(), format!("compacting {}", args.table));
+    rewrite_groups(&table, &groups, cluster.as_ref(), &label, &args.limits, &mut done).await?;
     done.warn(session);
     if done.conflicts > 0 {
         let message = "other changes of the table prevented a part of the compaction; run the command again";

@@ -85,7 +85,7 @@ pub async fn run(args: RewriteArgs, session: &Session) -> Outcome {
             break groups.iter().map(Vec::len).sum::<usize>();
         }
         passes += 1;
-        rewrite_groups(&table, &groups, &label, &args.limits, &mut done).await?;
+        rewrite_groups(&table, &groups, None, &label, &args.limits, &mut done).await?;
     };
     done.warn(session);
     if remaining > 0 {

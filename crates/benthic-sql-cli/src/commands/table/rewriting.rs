@@ -7,7 +7,8 @@ use benthic_program::interrupt;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
 use benthic_program::units::parse_size;
-use benthic_table::{FileEntry, Rewritten, Table, WriterOptions};
+use benthic_sql::cluster::Cluster;
+use benthic_table::{FileEntry, Rewritten, RowStream, Snapshot, Table, WriterOptions};
 use clap::Args;
 use std::time::Duration;
 
@@ -72,11 +73,13 @@ impl Done {
     }
 }
 
-/// Writes the objects again, and commits one group after the other. After a failure or a signal,
-/// the groups before it stay. If other changes of the table prevent a group, the next one follows.
+/// Writes the objects again, clustered if the user wants it, and commits one group after the other.
+/// After a failure or a signal, the groups before it stay. If other changes of the table prevent a
+/// group, the next one follows.
 pub async fn rewrite_groups(
     table: &Table,
     groups: &[Vec<FileEntry>],
+    cluster: Option<&Cluster>,
     label: &str,
     limits: &LimitArgs,
     done: &mut Done,
@@ -99,8 +102,15 @@ pub async fn rewrite_groups(
         }
         interrupt::check().map_err(|_| Error::new(ErrorKind::Unavailable, "a signal ended the command"))
     };
+    let mut order =
+        async |snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream| -> Result<RowStream> {
+            match cluster {
+                Some(cluster) => cluster.order(snapshot, objects, rows).await,
+                None => Ok(rows),
+            }
+        };
     for group in groups {
-        match table.rewrite(group, &options, &mut pace).await {
+        match table.rewrite_in_order(group, &options, &mut order, &mut pace).await {
             Ok(Rewritten { replaced, is_limited_by_memory }) => {
                 done.is_limited_by_memory |= is_limited_by_memory;
                 done.objects += replaced.len() as u64;

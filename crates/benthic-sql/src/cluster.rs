@@ -1,0 +1,162 @@
+//! Orders the rows of a table so that rows with near values of some columns get into the same
+//! objects. Then the bounds of these columns exclude most objects from a query with a condition on
+//! any of them.
+//!
+//! For one column, the order is a sort. For several, the rows are sorted by the first column and cut
+//! into slices of equally many rows. Each slice is sorted by the next column and cut in the same
+//! way, and so on ("STR: a simple and efficient algorithm for R-tree packing", Leutenegger et al.,
+//! 1997). Z-order was rejected: it needs the bits of all values, and cells of equal size get very
+//! different numbers of rows where values are not spread evenly.
+
+use crate::errors::{external, from_datafusion};
+use crate::relations::quoted;
+use crate::session::{Settings, context};
+use arrow::datatypes::SchemaRef;
+use benthic_core::{Error, ErrorKind, Result};
+use benthic_table::{FileEntry, RowStream, Snapshot, TableSchema};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::common::DataFusionError;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+/// Limit of the columns. With more, each column would have only a few slices.
+pub const CLUSTER_COLUMNS_MAX: usize = 4;
+/// The sorts of several columns run at the same time, and each reserves 10 MiB.
+const MEMORY_BYTES_MIN: usize = 128 * 1024 * 1024;
+/// The name of the rows in the query.
+const ROWS: &str = "rows";
+
+/// The columns by which a rewrite clusters the rows of a table.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    columns: Vec<String>,
+    memory_bytes: usize,
+}
+
+impl Cluster {
+    /// Sorts use about this much memory, at least 128 MiB, and temporary files.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a missing column, with a hint, a column of lists, structs or maps, a
+    /// column that is given twice, and for more than [`CLUSTER_COLUMNS_MAX`] columns.
+    pub fn new(columns: Vec<String>, memory_bytes: usize, schema: &TableSchema) -> Result<Cluster> {
+        if columns.len() > CLUSTER_COLUMNS_MAX {
+            let message =
+                "a table can be clustered by four columns at most; choose those with the most conditions";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).with("columns", columns.len()));
+        }
+        for (place, name) in columns.iter().enumerate() {
+            let invalid =
+                |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+            if schema.by_name(name)?.data_type.is_nested() {
+                return invalid("a table cannot be clustered by lists, structs and maps");
+            }
+            if columns[..place].contains(name) {
+                return invalid("a table cannot be clustered by a column twice");
+            }
+        }
+        Ok(Cluster { columns, memory_bytes: memory_bytes.max(MEMORY_BYTES_MIN) })
+    }
+
+    /// The rows of these objects of the snapshot, in the new order. For
+    /// [`Table::rewrite_in_order`](benthic_table::Table::rewrite_in_order).
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the snapshot lacks a column; in the stream: `LimitExceeded` if the
+    /// memory is too small.
+    pub fn order<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        objects: &'a [FileEntry],
+        rows: RowStream,
+    ) -> BoxFuture<'a, Result<RowStream>> {
+        Box::pin(self.start(snapshot, objects, rows))
+    }
+
+    async fn start(&self, snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream) -> Result<RowStream> {
+        let schema = snapshot.schema();
+        for name in &self.columns {
+            schema.by_name(name)?;
+        }
+        let sum = |of: fn(&FileEntry) -> u64| objects.iter().map(of).fold(0, u64::saturating_add);
+        let wanted = sum(FileEntry::largest_bytes).div_ceil(snapshot.layout().object_bytes.max(1));
+        let query = query(schema, &self.columns, sum(FileEntry::live_rows), wanted);
+        let memory = Some(Arc::new(FairSpillPool::new(self.memory_bytes)) as Arc<dyn MemoryPool>);
+        // Several partitions would only share the memory.
+        let settings = Settings { partitions: 1, memory, ..Settings::default() };
+        let context = context(&settings, &Arc::default())?;
+        let given = Given { schema: Arc::clone(schema.arrow()), rows: Mutex::new(Some(rows)) };
+        let ordered = async {
+            let schema = Arc::clone(&given.schema);
+            let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(given)];
+            context.register_table(ROWS, Arc::new(StreamingTable::try_new(schema, partitions)?))?;
+            context.sql(&query).await?.execute_stream().await
+        };
+        let memory_bytes = self.memory_bytes;
+        let explained = move |error: DataFusionError| match from_datafusion(&error) {
+            error if error.kind() == ErrorKind::LimitExceeded => {
+                let message = "the rows need more memory to be sorted; use a larger --memory";
+                let explained = Error::new(ErrorKind::LimitExceeded, message);
+                explained.with("memory_bytes", memory_bytes).with_source(error)
+            }
+            error => error,
+        };
+        Ok(ordered.await.map_err(explained)?.map_err(explained).boxed())
+    }
+}
+
+/// The query that orders rows for so many objects.
+fn query(schema: &TableSchema, columns: &[String], rows: u64, objects: u64) -> String {
+    let all: Vec<String> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
+    let slices = (objects as f64).powf(1.0 / columns.len().max(1) as f64).ceil().max(1.0) as u64;
+    let (mut from, mut order, mut slice_rows) = (ROWS.to_owned(), Vec::new(), rows);
+    for (place, column) in columns.iter().enumerate() {
+        let sorted = format!("{} NULLS FIRST", quoted(column));
+        if place + 1 == columns.len() {
+            order.push(sorted);
+            break;
+        }
+        slice_rows = slice_rows.div_ceil(slices).max(1);
+        let slice = quoted(&format!("benthic:slice{place}"));
+        let within = match order.is_empty() {
+            true => String::new(),
+            false => format!("PARTITION BY {} ", order.join(", ")),
+        };
+        from = format!(
+            "(SELECT *, (CAST(row_number() OVER ({within}ORDER BY {sorted}) AS BIGINT) - 1) / {slice_rows} AS {slice} \
+             FROM {from})"
+        );
+        order.push(slice);
+    }
+    format!("SELECT {} FROM {from} ORDER BY {}", all.join(", "), order.join(", "))
+}
+
+/// Rows that can be read once.
+struct Given {
+    schema: SchemaRef,
+    rows: Mutex<Option<RowStream>>,
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("rows")
+    }
+}
+
+impl PartitionStream for Given {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = stream::iter(self.rows.lock().take()).flatten().map_err(external);
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
+    }
+}
