@@ -52,8 +52,8 @@ fn bucket() -> Bucket {
 fn object(key: String, located: Located) -> Object {
     let (size_bytes, modified_ms, etag) = match &located {
         // A data object never changes, and its key names no other.
-        Located::Stored { size_bytes, modified_ms, .. } => {
-            (*size_bytes, *modified_ms, blake3::hash(key.as_bytes()))
+        Located::Stored { stored_bytes, tail, modified_ms, .. } => {
+            (stored_bytes + tail.len() as u64, *modified_ms, blake3::hash(key.as_bytes()))
         }
         Located::Computed(bytes) => (bytes.len() as u64, 0, blake3::hash(bytes)),
     };
@@ -184,14 +184,19 @@ impl Objects for TablesSal {
         let Some(located) = object.location.downcast_ref::<Located>() else {
             return self.sal().read(self.staging.bucket().await?, object, range, None, data_key).await;
         };
+        let place = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         Ok(match located {
             Located::Computed(bytes) => {
-                let place = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
                 Box::new(Computed(Some(bytes.slice(place(range.start)..place(range.end)))))
             }
-            Located::Stored { pool, object, .. } => {
+            Located::Stored { pool, object, stored_bytes, tail, .. } => {
+                let within = range.start.min(*stored_bytes)..range.end.min(*stored_bytes);
+                let after =
+                    range.start.saturating_sub(*stored_bytes)..range.end.saturating_sub(*stored_bytes);
                 // A data object never changes.
-                Box::new(ObjectReader::new(Arc::clone(pool), object.clone(), None, range))
+                let stored = ObjectReader::new(Arc::clone(pool), object.clone(), None, within);
+                let tail = Computed(Some(tail.slice(place(after.start)..place(after.end))));
+                Box::new(Stored { stored, tail })
             }
         })
     }
@@ -269,6 +274,22 @@ struct Computed(Option<Bytes>);
 impl Reader for Computed {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         Ok(self.0.take().filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+/// Reads a part of an object, and then what is shown after it.
+struct Stored {
+    stored: ObjectReader,
+    tail: Computed,
+}
+
+#[async_trait]
+impl Reader for Stored {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        match self.stored.next().await? {
+            Some(piece) => Ok(Some(piece)),
+            None => self.tail.next().await,
+        }
     }
 }
 

@@ -8,11 +8,12 @@
 
 use crate::iceberg::avro::{self, Record};
 use crate::iceberg::keys::{Content, File, Folder, Key};
+use crate::iceberg::nested::NestedIds;
 use crate::iceberg::view::TableView;
 use crate::staging::{StagedFile, Staging};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Snapshot, TableSchema, WriterOptions};
 use futures::future::FutureExt;
@@ -21,7 +22,7 @@ use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::errors::ParquetError;
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Limit of a manifest and of a manifest list, compressed.
@@ -190,7 +191,7 @@ async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry
         let mut batches = view.list_files(*list).await?;
         while let Some(batch) = batches.next().await.transpose()? {
             for entry in FileEntry::from_batch(&batch)? {
-                let path = view.key(File::Data(entry.object)).uri();
+                let path = view.key(view.data_file(&entry)).uri();
                 let stays = existing.remove(path.as_str()) || is_kept;
                 if stays && entry.deleted.is_some() && !has_deletes {
                     let message =
@@ -235,7 +236,12 @@ async fn rows_of(
     let path = path.to_owned();
     let batches = AssertUnwindSafe(batches).catch_unwind().map(move |batch| {
         let batch = batch.map_or_else(|_| Err(panicked()), |batch| batch.map_err(unreadable));
-        batch.and_then(|batch| with_columns(&batch, &columns)).map_err(|error| error.with("file", &path))
+        // A null in a list panics if the table allows none.
+        let fitted = |batch: RecordBatch| {
+            catch_unwind(AssertUnwindSafe(|| with_columns(&batch, &columns)))
+                .unwrap_or_else(|_| Err(panicked()))
+        };
+        batch.and_then(fitted).map_err(|error| error.with("file", &path))
     });
     Ok(batches.boxed())
 }
@@ -256,9 +262,41 @@ fn columns(given: &Schema, schema: &TableSchema) -> Result<Vec<Field>> {
             invalid("a data file has a column without the id of a column of the table")
                 .with("column", field.name())
         })?;
+        if !has_fields(field.data_type(), &column.data_type, &mut NestedIds::of(column.id))? {
+            let message = "a data file has other fields within a column than the table";
+            return Err(invalid(message).with("column", &column.name));
+        }
         Ok(Field::new(&column.name, column.data_type.clone(), true))
     };
     given.fields().iter().map(column).collect()
+}
+
+/// Whether a type of a file has the fields of a column, with their ids and in their order.
+fn has_fields(given: &DataType, wanted: &DataType, ids: &mut NestedIds) -> Result<bool> {
+    let mut are_same = |given: &[FieldRef], wanted: &[FieldRef]| {
+        if given.len() != wanted.len() {
+            return Ok(false);
+        }
+        for (given, wanted) in given.iter().zip(wanted) {
+            let id = ids.draw()?.to_string();
+            if given.metadata().get(FIELD_ID_KEY) != Some(&id)
+                || !has_fields(given.data_type(), wanted.data_type(), ids)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    match (given, wanted) {
+        (DataType::List(given), DataType::List(wanted) | DataType::FixedSizeList(wanted, _)) => {
+            are_same(std::slice::from_ref(given), std::slice::from_ref(wanted))
+        }
+        (DataType::Struct(given), DataType::Struct(wanted)) => are_same(given, wanted),
+        (DataType::Map(given, _), DataType::Map(wanted, _)) => {
+            has_fields(given.data_type(), wanted.data_type(), ids)
+        }
+        (given, wanted) => Ok(!given.is_nested() && !wanted.is_nested()),
+    }
 }
 
 fn with_columns(batch: &RecordBatch, columns: &[Field]) -> Result<RecordBatch> {

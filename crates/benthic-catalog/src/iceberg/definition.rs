@@ -4,6 +4,10 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{Definition, Partitioning, Ranges};
 use serde_json::Value;
+use std::sync::Arc;
+
+/// Limit of the levels of a nested type.
+const DEPTH_MAX: usize = 16;
 
 /// The definition of the table that a client wants to create.
 ///
@@ -51,14 +55,52 @@ pub(super) fn fields(schema: &Value) -> Result<&Vec<Value>> {
 fn field(field: &Value) -> Result<Field> {
     let name = field["name"].as_str().ok_or_else(|| invalid("a field of the schema has no name"))?;
     let is_required = field["required"].as_bool().unwrap_or(false);
-    let text = field["type"].as_str().ok_or_else(|| nested_column(name))?;
-    let data_type = data_type(text).ok_or_else(|| {
-        unsupported("a table cannot have a column of this type").with("column", name).with("type", text)
-    })?;
-    Ok(Field::new(name, data_type, !is_required))
+    Ok(Field::new(name, column_type(name, &field["type"])?, !is_required))
 }
 
-pub(super) fn data_type(text: &str) -> Option<DataType> {
+/// The type of a column: a name, or an object for lists, structs and maps.
+///
+/// # Errors
+/// `Unsupported` for a type that a table cannot store.
+pub(super) fn column_type(column: &str, given: &Value) -> Result<DataType> {
+    data_type(given, 0).ok_or_else(|| {
+        let text = given.as_str().map_or_else(|| given.to_string(), str::to_owned);
+        unsupported("a table cannot have a column of this type").with("column", column).with("type", text)
+    })
+}
+
+fn data_type(given: &Value, depth: usize) -> Option<DataType> {
+    if let Some(text) = given.as_str() {
+        return plain_type(text);
+    }
+    if depth == DEPTH_MAX {
+        return None;
+    }
+    let part = |name: &str, given: &Value, required: &Value| {
+        Some(Field::new(name, data_type(given, depth + 1)?, required != true))
+    };
+    Some(match given["type"].as_str()? {
+        "list" => {
+            let item = part("element", &given["element"], &given["element-required"])?;
+            DataType::List(Arc::new(item))
+        }
+        "struct" => {
+            let fields = given["fields"].as_array()?.iter();
+            let fields =
+                fields.map(|field| part(field["name"].as_str()?, &field["type"], &field["required"]));
+            DataType::Struct(fields.collect::<Option<Vec<Field>>>()?.into())
+        }
+        "map" => {
+            let key = part("key", &given["key"], &Value::Bool(true))?;
+            let value = part("value", &given["value"], &given["value-required"])?;
+            let pair = DataType::Struct(vec![key, value].into());
+            DataType::Map(Arc::new(Field::new("key_value", pair, false)), false)
+        }
+        _ => return None,
+    })
+}
+
+fn plain_type(text: &str) -> Option<DataType> {
     let numbers = |prefix: &str, end: char| -> Option<Vec<i64>> {
         let inner = text.strip_prefix(prefix)?.strip_suffix(end)?;
         inner.split(',').map(|number| number.trim().parse().ok()).collect()
@@ -84,10 +126,6 @@ pub(super) fn data_type(text: &str) -> Option<DataType> {
             DataType::FixedSizeBinary(i32::try_from(len_bytes).ok()?)
         }
     })
-}
-
-pub(super) fn nested_column(column: &str) -> Error {
-    unsupported("the catalog does not support lists, structs and maps yet").with("column", column)
 }
 
 pub(super) fn invalid(message: &str) -> Error {

@@ -3,7 +3,7 @@
 //! A client sends the schema that it wants, with the ids of the columns. The comparison with the
 //! current schema by these ids gives the changes.
 
-use super::definition::{data_type, fields, invalid, nested_column, unsupported};
+use super::definition::{column_type, fields, invalid, unsupported};
 use super::types::iceberg_type;
 use benthic_core::Result;
 use benthic_table::{Alter, Column, TableSchema};
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// # Errors
 /// `InvalidArgument` for JSON that is not a schema, `Unsupported` for a change that Benthic's
 /// tables do not have.
-pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result<Vec<Alter>> {
+pub fn changes(schema: &TableSchema, next_id: u32, wanted: &Value) -> Result<Vec<Alter>> {
     if wanted["identifier-field-ids"].as_array().is_some_and(|ids| !ids.is_empty()) {
         return Err(unsupported("a table has no identifier fields"));
     }
@@ -27,14 +27,7 @@ pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result
         let id = field["id"].as_u64().and_then(|id| u32::try_from(id).ok());
         let id = id.ok_or_else(|| invalid("a field of the schema has no id").with("column", name))?;
         let is_required = field["required"].as_bool().unwrap_or(false);
-        let text = field["type"].as_str().ok_or_else(|| nested_column(name))?;
-        let wanted_type = || {
-            data_type(text).ok_or_else(|| {
-                unsupported("a table cannot have a column of this type")
-                    .with("column", name)
-                    .with("type", text)
-            })
-        };
+        let wanted_type = || column_type(name, &field["type"]);
         match schema.by_id(id) {
             Some(column) => {
                 if is_required == column.nullable {
@@ -45,13 +38,19 @@ pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result
                 if column.name != name {
                     renamed.push(Alter::Rename { from: column.name.clone(), to: name.to_owned() });
                 }
-                if iceberg_type(column)? != text {
+                if !is_same(&iceberg_type(column)?, &field["type"]) {
+                    if column.data_type.is_nested() {
+                        return Err(
+                            unsupported("the fields within a column cannot be changed").with("column", name)
+                        );
+                    }
                     widened.push(Alter::Widen { name: name.to_owned(), data_type: wanted_type()? });
                 }
                 kept.push(column);
             }
-            None if id != next_id => {
-                let message = "a new column must have the next id; a dropped column does not come back";
+            // The table gives new columns its own ids, which the answer has.
+            None if id < next_id => {
+                let message = "a dropped column does not come back; add a column with a new id";
                 return Err(unsupported(message)
                     .with("column", name)
                     .with("id", id)
@@ -63,7 +62,6 @@ pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result
             }
             None => {
                 added.push(Alter::Add { name: name.to_owned(), data_type: wanted_type()? });
-                next_id += 1;
             }
         }
     }
@@ -73,6 +71,22 @@ pub fn changes(schema: &TableSchema, mut next_id: u32, wanted: &Value) -> Result
     let dropped = schema.columns().iter().filter(is_dropped);
     let dropped = dropped.map(|column| Alter::Drop { name: column.name.clone() });
     Ok(dropped.chain(renamed).chain(widened).chain(added).collect())
+}
+
+/// Whether a client means our type. Clients write decimals with and without a blank.
+fn is_same(ours: &Value, given: &Value) -> bool {
+    match (ours, given) {
+        (Value::String(ours), Value::String(given)) => ours == given || *ours == given.replace(' ', ""),
+        (Value::Array(ours), Value::Array(given)) => {
+            ours.len() == given.len() && ours.iter().zip(given).all(|(ours, given)| is_same(ours, given))
+        }
+        (Value::Object(ours), Value::Object(given)) => {
+            let is_known = |(name, value): (&String, &Value)| value.is_null() || ours.contains_key(name);
+            ours.iter().all(|(name, ours)| given.get(name).is_some_and(|given| is_same(ours, given)))
+                && given.iter().all(is_known)
+        }
+        (ours, given) => ours == given,
+    }
 }
 
 /// Refuses what a column of Benthic cannot say.

@@ -9,6 +9,7 @@
 //! | `metadata/{LIST}-s{SCHEMA}-deletes.avro` | the manifest of the delete files that belong to a file list |
 //! | `deletes/{LIST}/{OBJECT}.parquet` | the deleted rows of a data object, as a position delete file |
 //! | `data/{OBJECT}.parquet` | a data object |
+//! | `nested/{OBJECT}.parquet` | a data object with nested columns, whose footer has the ids of nested fields, too |
 
 use benthic_table::ids::{Id, Role, TableObject};
 use std::fmt;
@@ -64,6 +65,7 @@ pub enum File {
     Manifest { list: TableObject, schema: u32, content: Content },
     Deletes { list: TableObject, object: TableObject },
     Data(TableObject),
+    Nested(TableObject),
 }
 
 impl fmt::Display for File {
@@ -78,6 +80,7 @@ impl fmt::Display for File {
             }
             File::Deletes { list, object } => write!(f, "deletes/{}/{}.parquet", stem(list), stem(object)),
             File::Data(object) => write!(f, "data/{}.parquet", stem(object)),
+            File::Nested(object) => write!(f, "nested/{}.parquet", stem(object)),
         }
     }
 }
@@ -119,6 +122,7 @@ fn parse_file(text: &str) -> Option<File> {
     let (folder, name) = text.split_once('/')?;
     Some(match folder {
         "data" => File::Data(object(Role::Data, name.strip_suffix(".parquet")?)?),
+        "nested" => File::Nested(object(Role::Data, name.strip_suffix(".parquet")?)?),
         "deletes" => {
             let (list, data) = name.split_once('/')?;
             let data = object(Role::Data, data.strip_suffix(".parquet")?)?;

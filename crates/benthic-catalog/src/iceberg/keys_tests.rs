@@ -17,6 +17,7 @@ fn every_file_has_a_key_that_parses() {
         File::Manifest { list, schema: 0, content: Content::Deletes },
         File::Deletes { list, object },
         File::Data(object),
+        File::Nested(object),
     ];
     for table in ["trips", "a-b", "Strömung 7#?%~+", "x-00000000000000ab"] {
         for file in files {

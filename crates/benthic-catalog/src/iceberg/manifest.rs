@@ -64,16 +64,18 @@ impl Manifest {
         Ok(Manifest { file, has_partitions: partition.is_some(), summary: Summary::default() })
     }
 
-    /// Adds a data object with the statistics of its row in a batch of a file list.
+    /// Adds a data object, which is shown with this size, with the statistics of its row in a batch
+    /// of a file list.
     pub fn push_data(
         &mut self,
         path: &Key,
         entry: &FileEntry,
+        size_bytes: u64,
         statistics: &Statistics<'_>,
         row: usize,
     ) -> Result<()> {
         let rows = long(entry.rows);
-        self.push(CONTENT_DATA, path, entry, (rows, long(entry.bytes)), statistics.of(row, rows), None)
+        self.push(CONTENT_DATA, path, entry, (rows, long(size_bytes)), statistics.of(row, rows), None)
     }
 
     /// Adds the delete file of a data object.
@@ -143,7 +145,9 @@ struct ColumnStatistics<'b> {
 
 impl<'b> Statistics<'b> {
     pub fn new(batch: &'b RecordBatch, schema: &TableSchema) -> Statistics<'b> {
-        let columns = schema.columns().iter().take(STATISTICS_COLUMNS_MAX);
+        // Iceberg has statistics of the fields within a column only.
+        let columns = schema.columns().iter().filter(|column| !column.data_type.is_nested());
+        let columns = columns.take(STATISTICS_COLUMNS_MAX);
         let column = |id: u32| {
             let found = |kind: &str| batch.column_by_name(&format!("{kind}_{id}"));
             let id = i32::try_from(id).ok()?;

@@ -1,6 +1,7 @@
 //! Table metadata of format version 2 (Iceberg specification, "Table Metadata").
 
 use super::keys::{File, Folder, Key};
+use super::nested::last_nested_id;
 use super::types::iceberg_type;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::head::{Head, SnapshotRef};
@@ -88,7 +89,7 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Valu
         "location": folder.location(),
         "last-sequence-number": current,
         "last-updated-ms": newest.time_ms,
-        "last-column-id": head.next_field_id.saturating_sub(1),
+        "last-column-id": last_field_id(head),
         "schemas": schemas,
         "current-schema-id": newest.schema,
         "partition-specs": [{ "spec-id": 0, "fields": partition_fields_json(partition.as_ref()) }],
@@ -164,6 +165,12 @@ pub fn schema_json(schema: &TableSchema) -> Result<Value> {
     };
     let fields = schema.columns().iter().map(field).collect::<Result<Vec<_>>>()?;
     Ok(json!({ "type": "struct", "schema-id": schema.id, "fields": fields }))
+}
+
+/// The greatest id of a field of the table, also within columns.
+pub fn last_field_id(head: &Head) -> u32 {
+    let nested = head.schemas.iter().map(last_nested_id).max().unwrap_or(0);
+    nested.max(head.next_field_id.saturating_sub(1))
 }
 
 /// The fields of the partition specification.

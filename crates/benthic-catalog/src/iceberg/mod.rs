@@ -7,5 +7,6 @@ pub mod evolution;
 pub mod keys;
 mod manifest;
 pub mod metadata;
+pub mod nested;
 mod types;
 pub mod view;

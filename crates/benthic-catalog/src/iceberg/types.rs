@@ -1,21 +1,73 @@
 //! Iceberg's types, and values in its binary form (Iceberg specification, "Primitive Types" and
 //! "Binary single-value serialization").
 
+use super::nested::NestedIds;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    DataType, Date32Type, Decimal128Type, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     UInt8Type, UInt16Type,
 };
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::Column;
+use serde_json::{Value, json};
 
-/// The Iceberg type of a column.
+/// The Iceberg type of a column, as in JSON: a name, or an object for lists, structs and maps.
 ///
 /// # Errors
 /// `Unsupported` if Iceberg has no type with the same values, or if its readers disagree about it.
-pub fn iceberg_type(column: &Column) -> Result<String> {
-    Ok(match &column.data_type {
+pub fn iceberg_type(column: &Column) -> Result<Value> {
+    let mut ids = NestedIds::of(column.id);
+    type_of(&column.data_type, &mut ids).map_err(|error| error.with("column", &column.name))
+}
+
+fn type_of(data_type: &DataType, ids: &mut NestedIds) -> Result<Value> {
+    Ok(match data_type {
+        DataType::List(item) | DataType::FixedSizeList(item, _) => {
+            let id = ids.draw()?;
+            json!({
+                "type": "list",
+                "element-id": id,
+                "element": type_of(item.data_type(), ids)?,
+                "element-required": !item.is_nullable(),
+            })
+        }
+        DataType::Struct(fields) => {
+            let field = |field: &FieldRef| -> Result<Value> {
+                let id = ids.draw()?;
+                let data_type = type_of(field.data_type(), ids)?;
+                Ok(json!({
+                    "id": id,
+                    "name": field.name(),
+                    "required": !field.is_nullable(),
+                    "type": data_type,
+                }))
+            };
+            let fields = fields.iter().map(field).collect::<Result<Vec<_>>>()?;
+            json!({ "type": "struct", "fields": fields })
+        }
+        DataType::Map(entries, _) => {
+            let DataType::Struct(pair) = entries.data_type() else { return Err(unsupported(data_type)) };
+            let [key, value] = &pair[..] else { return Err(unsupported(data_type)) };
+            let key_id = ids.draw()?;
+            let key = type_of(key.data_type(), ids)?;
+            let value_id = ids.draw()?;
+            let (required, value) = (!value.is_nullable(), type_of(value.data_type(), ids)?);
+            json!({
+                "type": "map",
+                "key-id": key_id,
+                "key": key,
+                "value-id": value_id,
+                "value": value,
+                "value-required": required,
+            })
+        }
+        plain => plain_type(plain)?.into(),
+    })
+}
+
+fn plain_type(data_type: &DataType) -> Result<String> {
+    Ok(match data_type {
         DataType::Boolean => "boolean".to_owned(),
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::UInt8 | DataType::UInt16 => {
             "int".to_owned()
@@ -33,15 +85,13 @@ pub fn iceberg_type(column: &Column) -> Result<String> {
         DataType::Utf8 => "string".to_owned(),
         DataType::Binary => "binary".to_owned(),
         DataType::FixedSizeBinary(len_bytes) => format!("fixed[{len_bytes}]"),
-        other => {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("Iceberg cannot read the table: {}", reason(other)),
-            )
-            .with("column", &column.name)
-            .with("type", other));
-        }
+        other => return Err(unsupported(other)),
     })
+}
+
+fn unsupported(data_type: &DataType) -> Error {
+    let message = format!("Iceberg cannot read the table: {}", reason(data_type));
+    Error::new(ErrorKind::Unsupported, message).with("type", data_type)
 }
 
 fn is_utc(zone: &str) -> bool {
@@ -58,7 +108,6 @@ fn reason(data_type: &DataType) -> &'static str {
         }
         DataType::Timestamp(_, _) => "its times are in UTC; cast the column",
         DataType::Float16 => "it has no half precision; cast the column to real",
-        nested if nested.is_nested() => "the catalog does not support lists, structs and maps yet",
         _ => "it has no such type; cast the column",
     }
 }

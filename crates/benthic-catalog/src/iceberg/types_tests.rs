@@ -1,8 +1,9 @@
 use super::{iceberg_type, shortest, single_value};
 use arrow::array::{ArrayRef, Int64Array, StringArray, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use benthic_core::ErrorKind;
 use benthic_table::Column;
+use serde_json::json;
 use std::sync::Arc;
 
 fn column(data_type: DataType) -> Column {
@@ -21,6 +22,15 @@ fn types_have_the_names_of_the_specification() {
     for (data_type, name) in named {
         assert_eq!(iceberg_type(&column(data_type)).unwrap(), name);
     }
+    let list = |item| DataType::List(Arc::new(Field::new("element", item, false)));
+    let expected = json!({
+        "type": "list",
+        "element-id": (1 << 24) + (1 << 10),
+        "element": { "type": "list", "element-id": (1 << 24) + (1 << 10) + 1, "element": "int", "element-required": true },
+        "element-required": true,
+    });
+    assert_eq!(iceberg_type(&column(list(list(DataType::Int32)))).unwrap(), expected);
+    assert_eq!(iceberg_type(&column(list(DataType::UInt32))).unwrap_err().kind(), ErrorKind::Unsupported);
     for data_type in [DataType::UInt64, DataType::Timestamp(TimeUnit::Nanosecond, None), DataType::Float16] {
         let error = iceberg_type(&column(data_type)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -3,6 +3,7 @@
 use super::keys::{Content, File, Folder, Key};
 use super::manifest::{ListedManifest, Manifest, Statistics, Summary, manifest_list};
 use super::metadata::{PartitionField, has_groups, table_metadata};
+use super::nested::{added_bytes, last_nested_id, with_nested_ids};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result, Store};
@@ -17,6 +18,8 @@ use parquet::file::properties::WriterProperties;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde_json::Value;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -39,6 +42,8 @@ pub struct Views {
 struct Computed {
     bytes: Bytes,
     summary: Summary,
+    /// The bytes at the end of the stored object in whose place these are shown.
+    replaced_bytes: u64,
 }
 
 #[derive(Clone)]
@@ -55,8 +60,20 @@ impl Weighter<Key, Computed> for Size {
 #[derive(Clone)]
 pub enum Located {
     Computed(Bytes),
-    Stored { pool: Arc<dyn Pool>, object: ObjectId, size_bytes: u64, modified_ms: u64 },
+    /// The first `stored_bytes` of an object, and then `tail`.
+    Stored {
+        pool: Arc<dyn Pool>,
+        object: ObjectId,
+        stored_bytes: u64,
+        tail: Bytes,
+        modified_ms: u64,
+    },
 }
+
+/// The first read of a data object's end. Most footers are smaller.
+const TAIL_BYTES: u64 = 64 * 1024;
+/// The length of a footer and the magic number, which end a Parquet file.
+const END_BYTES: usize = 8;
 
 /// A table, with its head at one time.
 pub struct TableView {
@@ -64,6 +81,8 @@ pub struct TableView {
     pub head: Head,
     table: Table,
     partition: Option<PartitionField>,
+    /// The schemas with nested columns.
+    nested: HashSet<u32>,
 }
 
 impl TableView {
@@ -76,7 +95,9 @@ impl TableView {
         let (table, head) = Table::open_with_head(Arc::clone(&pool), name, Environment::default()).await?;
         let folder = Folder { pool: pool.name().to_owned(), table: name.to_owned(), id: head.id };
         let partition = PartitionField::of(&head);
-        Ok(TableView { folder, head, table, partition })
+        let nested = head.schemas.iter().filter(|schema| last_nested_id(schema) > 0);
+        let nested = nested.map(|schema| schema.id).collect();
+        Ok(TableView { folder, head, table, partition, nested })
     }
 
     /// The table's metadata with its newest snapshot.
@@ -95,6 +116,14 @@ impl TableView {
 
     pub fn key(&self, file: File) -> Key {
         Key { folder: self.folder.clone(), file }
+    }
+
+    /// The file that shows a data object.
+    pub fn data_file(&self, entry: &FileEntry) -> File {
+        match self.nested.contains(&entry.schema) {
+            true => File::Nested(entry.object),
+            false => File::Data(entry.object),
+        }
     }
 
     /// The current snapshot of the head.
@@ -154,7 +183,7 @@ impl TableView {
             let mut batches = self.list_files(list.object).await?;
             while let Some(batch) = batches.next().await.transpose()? {
                 for entry in FileEntry::from_batch(&batch)? {
-                    files.push(File::Data(entry.object));
+                    files.push(self.data_file(&entry));
                     if entry.deleted.is_some() {
                         files.push(File::Deletes { list: list.object, object: entry.object });
                     }
@@ -187,18 +216,55 @@ impl Views {
     /// `NotFound` if it does not exist or belongs to a vacuumed snapshot, `Unsupported` if Iceberg
     /// lacks a type of a column, `Corrupt`.
     pub async fn locate(&self, key: &Key) -> Result<Located> {
-        if let File::Data(object) = key.file {
+        if let File::Data(object) | File::Nested(object) = key.file {
             let pool = self.store.open_pool(&key.folder.pool).await?;
             let object = object.object_id(key.folder.id)?;
             let (stat, _) = pool.stat(&object).await?;
             let modified_ms = stat.modified_unix_ns / 1_000_000;
-            return Ok(Located::Stored { pool, object, size_bytes: stat.size_bytes, modified_ms });
+            let (mut stored_bytes, mut tail) = (stat.size_bytes, Bytes::new());
+            if let File::Nested(_) = key.file {
+                let shown = self.tail(key, &pool, &object, stat.size_bytes).await?;
+                (stored_bytes, tail) = (stored_bytes.saturating_sub(shown.replaced_bytes), shown.bytes);
+            }
+            return Ok(Located::Stored { pool, object, stored_bytes, tail, modified_ms });
         }
         let view = TableView::open(&*self.store, &key.folder.pool, &key.folder.table).await?;
         if view.folder != key.folder {
             return Err(no_such_file());
         }
         self.compute(&view, key.file).await.map(Located::Computed)
+    }
+
+    /// The end of a data object with nested columns, as it is shown.
+    async fn tail(
+        &self,
+        key: &Key,
+        pool: &Arc<dyn Pool>,
+        object: &ObjectId,
+        size_bytes: u64,
+    ) -> Result<Computed> {
+        if let Some(computed) = self.computed.get(key) {
+            return Ok(computed);
+        }
+        let damaged = || Error::new(ErrorKind::Corrupt, "a data object has no footer").with("object", object);
+        let start = size_bytes.saturating_sub(TAIL_BYTES);
+        let mut read = pool.read_range(object, start, size_bytes - start).await?;
+        let footer_bytes = read.len().checked_sub(END_BYTES).and_then(|at| read[at..].first_chunk::<4>());
+        let footer_bytes = u32::from_le_bytes(*footer_bytes.ok_or_else(damaged)?) as usize;
+        if read.len() < footer_bytes + END_BYTES {
+            let start = size_bytes.saturating_sub((footer_bytes + END_BYTES) as u64);
+            read = pool.read_range(object, start, size_bytes - start).await?;
+        }
+        let start = read.len().checked_sub(footer_bytes + END_BYTES).ok_or_else(damaged)?;
+        let footer = &read[start..read.len() - END_BYTES];
+        let new = with_nested_ids(footer).map_err(|error| error.with("object", object))?;
+        let mut bytes = new.ok_or_else(no_such_file)?;
+        bytes.extend(u32::try_from(bytes.len()).map_err(|_| damaged())?.to_le_bytes());
+        bytes.extend(b"PAR1");
+        let replaced_bytes = (footer_bytes + END_BYTES) as u64;
+        let computed = Computed { bytes: bytes.into(), summary: Summary::default(), replaced_bytes };
+        self.computed.insert(key.clone(), computed.clone());
+        Ok(computed)
     }
 
     /// The bytes of a file that is not stored.
@@ -217,7 +283,9 @@ impl Views {
                 if content == Content::Data { data.bytes } else { deletes.bytes }
             }
             File::Deletes { list, object } => self.deletes(view, list, object).await?,
-            File::Data(_) => return Err(Error::new(ErrorKind::Internal, "a data object is not computed")),
+            File::Data(_) | File::Nested(_) => {
+                return Err(Error::new(ErrorKind::Internal, "a data object is not computed"));
+            }
         })
     }
 
@@ -233,7 +301,7 @@ impl Views {
         let mut listed = Vec::new();
         for list in &snapshot.lists {
             let both = self.manifests(view, *list, snapshot.schema).await?;
-            for (content, Computed { bytes, summary }) in
+            for (content, Computed { bytes, summary, .. }) in
                 [Content::Data, Content::Deletes].into_iter().zip(both)
             {
                 if summary.files > 0 {
@@ -257,11 +325,17 @@ impl Views {
         let mut data = Manifest::new(schema, partition, Content::Data)?;
         let mut deletes = Manifest::new(schema, partition, Content::Deletes)?;
         let mut batches = view.table.list_files(view.list(list)?, schema.columns()).await?;
+        let mut added = HashMap::new();
         while let Some(batch) = batches.next().await.transpose()? {
             let statistics = Statistics::new(&batch, schema);
             for (row, entry) in FileEntry::from_batch(&batch)?.iter().enumerate() {
-                let path = view.key(File::Data(entry.object));
-                data.push_data(&path, entry, &statistics, row)?;
+                let path = view.key(view.data_file(entry));
+                let added = match added.entry(entry.schema) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => *unknown.insert(added_bytes(view.schema(entry.schema)?)?),
+                };
+                let size_bytes = entry.bytes.saturating_add(added);
+                data.push_data(&path, entry, size_bytes, &statistics, row)?;
                 if entry.deleted.is_some() {
                     let own = view.key(File::Deletes { list, object: entry.object });
                     let size_bytes = delete_file(&path, entry)?.len() as u64;
@@ -269,7 +343,7 @@ impl Views {
                 }
             }
         }
-        let finish = |(bytes, summary)| Computed { bytes, summary };
+        let finish = |(bytes, summary)| Computed { bytes, summary, replaced_bytes: 0 };
         let made = [finish(data.finish()), finish(deletes.finish())];
         for (key, computed) in keys.into_iter().zip(&made) {
             self.computed.insert(key, computed.clone());
@@ -288,8 +362,10 @@ impl Views {
             let entries = FileEntry::from_batch(&batch)?;
             let found = entries.iter().find(|entry| entry.object == object && entry.deleted.is_some());
             if let Some(entry) = found {
-                let bytes = delete_file(&view.key(File::Data(object)), entry)?;
-                self.computed.insert(key, Computed { bytes: bytes.clone(), summary: Summary::default() });
+                let bytes = delete_file(&view.key(view.data_file(entry)), entry)?;
+                let computed =
+                    Computed { bytes: bytes.clone(), summary: Summary::default(), replaced_bytes: 0 };
+                self.computed.insert(key, computed);
                 return Ok(bytes);
             }
         }

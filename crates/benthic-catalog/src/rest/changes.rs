@@ -2,7 +2,7 @@
 
 use super::{Catalog, Failure, no_such_namespace, shows};
 use crate::commit::commit;
-use crate::iceberg::metadata::{schema_json, uuid};
+use crate::iceberg::metadata::{last_field_id, schema_json, uuid};
 use crate::iceberg::view::TableView;
 use crate::iceberg::{definition, evolution};
 use benthic_core::{Environment, Error, ErrorKind};
@@ -98,7 +98,7 @@ fn check(requirement: &Value, view: &TableView) -> Result<(), Failure> {
     let head = &view.head;
     let (snapshot, _) = head.current()?;
     let kind = requirement["type"].as_str().unwrap_or_default();
-    let last_column = head.next_field_id.saturating_sub(1);
+    let last_column = last_field_id(head);
     let holds = match kind {
         "assert-table-uuid" => requirement["uuid"] == uuid(head.id),
         "assert-ref-snapshot-id" => {

@@ -51,6 +51,33 @@ def trips(days):
     return pyarrow.table(columns)
 
 
+def events():
+    """Events with lists of structs, and structs."""
+    hits = pyarrow.list_(pyarrow.int64())
+    muon = pyarrow.struct([("pt", pyarrow.float32()), ("charge", pyarrow.int32()), ("hits", hits)])
+    muons = [
+        [{"pt": 31.5, "charge": 1, "hits": [1, 2]}, {"pt": 12.25, "charge": -1, "hits": []}],
+        [],
+        None,
+        [{"pt": None, "charge": 1, "hits": None}],
+    ]
+    vertices = [{"x": 0.5, "y": 1.5}, None, {"x": None, "y": -1.0}, {"x": 2.0, "y": 3.0}]
+    vertex = pyarrow.struct([("x", pyarrow.float64()), ("y", pyarrow.float64())])
+    columns = {
+        "event": pyarrow.array([1, 2, 3, 4]),
+        "muons": pyarrow.array(muons, pyarrow.list_(muon)),
+        "vertex": pyarrow.array(vertices, vertex),
+        "comment": pyarrow.array(["a", None, "c", "d"]),
+    }
+    return pyarrow.table(columns)
+
+
+def maps():
+    counts = [[("a", 1)], [], None, [("b", None), ("c", 3)]]
+    counts = pyarrow.array(counts, pyarrow.map_(pyarrow.string(), pyarrow.int64()))
+    return pyarrow.table({"id": pyarrow.array([1, 2, 3, 4]), "counts": counts})
+
+
 @pytest.fixture(scope="session", params=ENGINES)
 def store(request, tmp_path_factory):
     with opened(request.param, tmp_path_factory.mktemp("store")) as store:
@@ -69,7 +96,10 @@ def fill(store):
     store.create("lake/hashed", trips(4), "--partition-by", "hash(id, 4)")
     store.create("lake/Strömung #7", trips(1))
     store.create("lake/unsigned", pyarrow.table({"id": pyarrow.array([2**64 - 1], pyarrow.uint64())}))
-    store.create("lake/nested", pyarrow.table({"id": [1], "tags": [["a"]]}))
+    unsigned = pyarrow.array([[1]], pyarrow.list_(pyarrow.uint64()))
+    store.create("lake/nested_unsigned", pyarrow.table({"id": [1], "tags": unsigned}))
+    store.create("lake/events", events())
+    store.create("lake/maps", maps())
     store.run("benthic-sql", "table", "create", "lake/empty", "--schema", "id int64, text utf8")
     store.create("other/secret", pyarrow.table({"id": [1]}))
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as generator:

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from catalog import load
-from conftest import TPCH, trips
+from conftest import TPCH, events, maps, trips
 from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, IsNull
 
 
@@ -81,6 +81,31 @@ def test_every_type_is_read(store, server, lake, read):
     for name in store.types.column_names:
         ours = store.types.column(name)
         assert repr(got.column(name).cast(ours.type).to_pylist()) == repr(ours.to_pylist()), name
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_lists_and_structs_are_read(store, server, lake, read):
+    assert sorted_rows(read(server, lake, "lake.events")) == sorted_rows(events())
+    name = f"events_{read.__name__}"
+    store.create(f"lake/{name}", events())
+    store.run("benthic-sql", "sql", f"DELETE FROM lake.{name} WHERE event = 2")
+    store.run("benthic-sql", "table", "alter", f"lake/{name}", "--rename", "vertex:origin", "--add", "tags list(utf8)")
+    store.run("benthic-sql", "sql", f"INSERT INTO lake.{name} (event, tags) VALUES (5, ['x', NULL])")
+    got = read(server, lake, f"lake.{name}")
+    assert got.column_names == ["event", "muons", "origin", "comment", "tags"]
+    assert sorted_rows(got) == sorted_rows(store.query(f"SELECT * FROM lake.{name}"))
+
+
+@pytest.mark.parametrize("read", [by_pyiceberg, by_duckdb])
+def test_maps_are_read(server, lake, read):
+    assert sorted_rows(read(server, lake, "lake.maps")) == sorted_rows(maps())
+
+
+def test_fields_of_structs_are_read_alone(server, lake):
+    rows = server.duckdb().execute("SELECT event, vertex.y, len(muons) FROM lakes.lake.events ORDER BY event").fetchall()
+    assert rows == [(1, 1.5, 2), (2, None, 0), (3, -1.0, None), (4, 3.0, 1)]
+    some = lake.load_table("lake.events").scan(selected_fields=("event", "vertex.y")).to_arrow()
+    assert [row["vertex"] and row["vertex"]["y"] for row in some.to_pylist()] == [1.5, None, -1.0, 3.0]
 
 
 @pytest.mark.parametrize("table", ["trips", "months", "years", "hashed", "Strömung #7"])

@@ -54,6 +54,13 @@ def test_filters_partitions_and_snapshots_are_read(store, spark):
     assert spark("SELECT count(*) FROM lakes.lake.by_day VERSION AS OF 2") == [(400,)]
 
 
+def test_nested_columns_are_read(spark):
+    muons = "SELECT event, m.pt, m.hits FROM lakes.lake.events LATERAL VIEW explode(muons) AS m ORDER BY event, m.charge"
+    assert spark(muons) == [(1, 12.25, []), (1, 31.5, [1, 2]), (4, None, None)]
+    assert spark("SELECT event, vertex.y FROM lakes.lake.events WHERE vertex.x > 1") == [(4, 3.0)]
+    assert spark("SELECT id, counts['c'] FROM lakes.lake.maps WHERE id = 4") == [(4, 3)]
+
+
 def test_rows_are_changed(store, spark):
     store.create("lake/by_spark", pyarrow.table({"id": pyarrow.array([1, 2, 3], pyarrow.int32()), "text": ["a", "b", "c"]}))
     spark("INSERT INTO lakes.lake.by_spark VALUES (10, 'ten'), (11, NULL)")

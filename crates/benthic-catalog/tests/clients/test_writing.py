@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pyiceberg.exceptions
 import pytest
 from catalog import running
-from conftest import one_of_each_type, trips
+from conftest import events, maps, one_of_each_type, trips
 from pyiceberg.expressions import EqualTo, GreaterThan, LessThan
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -63,6 +63,30 @@ def test_every_type_is_written(store, lakes):
     for name in types.column_names:
         expected = types.column(name).to_pylist() * 2
         assert sorted(map(repr, got.column(name).to_pylist())) == sorted(map(repr, expected)), name
+
+
+def test_nested_columns_are_written(store, lakes):
+    store.create("lake/events_written", events())
+    table = lakes.load_table("lake.events_written")
+    table.append(events())
+    expected = [row for row in events().to_pylist() for _ in range(2)]
+    assert store.query("SELECT * FROM lake.events_written ORDER BY event").to_pylist() == expected
+    with table.update_schema() as update:
+        update.rename_column("vertex", "origin")
+        update.add_column("run", LongType())
+    assert table.scan().to_arrow().column_names == ["event", "muons", "origin", "comment", "run"]
+    table.delete(GreaterThan("event", 1))
+    assert store.query("SELECT event, origin['x'] AS x, run FROM lake.events_written").to_pylist() == [
+        {"event": 1, "x": 0.5, "run": None},
+        {"event": 1, "x": 0.5, "run": None},
+    ]
+    created = lakes.create_table("lake.maps_created", lakes.load_table("lake.maps").schema())
+    created.append(maps())
+    assert store.query("SELECT * FROM lake.maps_created ORDER BY id").to_pylist() == maps().to_pylist()
+    # A field within a column cannot be added.
+    with pytest.raises(Exception, match="fields within a column"):
+        with table.update_schema() as update:
+            update.add_column(("origin", "z"), LongType())
 
 
 def test_values_that_do_not_fit_are_refused_whole(store, lakes):

@@ -1,7 +1,9 @@
 //! The computed files of a table.
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use benthic_catalog::iceberg::keys::{File, Key};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
+use benthic_catalog::iceberg::avro;
+use benthic_catalog::iceberg::keys::{Content, File, Key};
 use benthic_catalog::iceberg::view::{Located, TableView, Views};
 use benthic_core::{Environment, ErrorKind, ManualClock, Random, Result, Store};
 use benthic_embedded::{MemStore, Options};
@@ -12,6 +14,7 @@ use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::executor::block_on;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
@@ -63,7 +66,10 @@ fn read(views: &Views, key: &Key) -> Result<Bytes> {
     block_on(async {
         match views.locate(key).await? {
             Located::Computed(bytes) => Ok(bytes),
-            Located::Stored { pool, object, size_bytes, .. } => pool.read_range(&object, 0, size_bytes).await,
+            Located::Stored { pool, object, stored_bytes, tail, .. } => {
+                let stored = pool.read_range(&object, 0, stored_bytes).await?;
+                Ok([stored, tail].concat().into())
+            }
         }
     })
 }
@@ -78,7 +84,7 @@ fn the_bytes_of_a_file_never_change() {
         let (store, ..) = store();
         let (view, views) = (view(&store), Views::new(store));
         let files = block_on(view.files()).unwrap();
-        let computed = files.iter().filter(|file| !matches!(file, File::Data(_)));
+        let computed = files.iter().filter(|file| !matches!(file, File::Data(_) | File::Nested(_)));
         let mut all = blake3::Hasher::new();
         for file in computed {
             all.update(&read(&views, &view.key(*file)).unwrap());
@@ -90,6 +96,47 @@ fn the_bytes_of_a_file_never_change() {
         hashes[0],
         (13, "fad4ed7be5a024d468330212cee4ed4944d1ae151ebfbb39e65362c4e50ee63d".to_owned())
     );
+}
+
+/// Iceberg's readers need ids of the fields within columns, in the data objects too.
+#[test]
+fn data_objects_with_nested_columns_are_shown_with_ids() {
+    let store = MemStore::new(Options::default());
+    let lists = (0..1_000).map(|row| (row % 7 > 0).then(|| (0..row % 5).map(Some).collect::<Vec<_>>()));
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+    let columns: [(&str, ArrayRef); 2] =
+        [("id", Arc::new(Int64Array::from_iter_values(0..1_000))), ("tags", Arc::new(lists))];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+    let batch = batch.unwrap();
+    block_on(async {
+        store.create_pool("p").await.unwrap();
+        let pool = store.open_pool("p").await.unwrap();
+        let definition = Definition::new(&batch.schema()).unwrap();
+        let table = Table::create(pool, "t", &definition, Environment::default()).await.unwrap();
+        let mut writer = table.writer(WriterOptions::default()).await.unwrap();
+        writer.write(&batch).await.unwrap();
+        writer.finish().await.unwrap();
+    });
+    let view = view(&store);
+    let (views, files) = (Views::new(store), block_on(view.files()).unwrap());
+    let element = (1 << 24) + (2 << 10);
+    let (_, metadata) = view.metadata().unwrap();
+    assert_eq!(metadata["last-column-id"], element);
+    assert_eq!(metadata["schemas"][0]["fields"][1]["type"]["element-id"], element);
+    let shown: Vec<&File> = files.iter().filter(|file| matches!(file, File::Nested(_))).collect();
+    let [File::Nested(object)] = shown[..] else { panic!("{files:?}") };
+    let bytes = read(&views, &view.key(File::Nested(*object))).unwrap();
+    let reader = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
+    let tags = &reader.parquet_schema().root_schema().get_fields()[1];
+    assert_eq!(tags.get_fields()[0].get_fields()[0].get_basic_info().id(), element);
+    let rows: usize = reader.build().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    assert_eq!(rows, 1_000);
+    // The manifest has the size with the ids.
+    let manifest = files.iter().find(|file| matches!(file, File::Manifest { content: Content::Data, .. }));
+    let manifest = avro::read(&read(&views, &view.key(*manifest.unwrap())).unwrap()).unwrap();
+    let data = manifest[0].record("data_file").unwrap();
+    assert_eq!(data.number("file_size_in_bytes").unwrap(), Some(bytes.len() as i64));
+    assert_eq!(data.text("file_path").unwrap(), view.key(File::Nested(*object)).uri());
 }
 
 #[test]
