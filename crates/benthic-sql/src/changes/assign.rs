@@ -3,10 +3,11 @@
 
 use super::statement::wrong_number;
 use crate::syntax::show_type;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_comparator};
 use arrow::compute::kernels::cmp::distinct;
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, SortOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema};
+use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{Column, TableSchema};
 use std::sync::Arc;
@@ -49,13 +50,21 @@ fn values_of(values: &ArrayRef, column: &Column) -> Result<ArrayRef> {
         let back = cast_with_options(&converted, from, &options);
         let back =
             back.map_err(|error| failed("a value does not fit the type of its column").with_source(error))?;
-        let differ = distinct(&back, values)
-            .map_err(|error| failed("values cannot be compared").with_source(error))?;
-        if differ.true_count() > 0 {
+        let differ = differ(&back, values);
+        if differ.map_err(|error| failed("values cannot be compared").with_source(error))? {
             return Err(failed("a value does not fit its column exactly; round it or cast it"));
         }
     }
     Ok(converted)
+}
+
+/// Whether any value of two arrays of one type differs.
+fn differ(one: &ArrayRef, other: &ArrayRef) -> Result<bool, ArrowError> {
+    if !one.data_type().is_nested() {
+        return Ok(distinct(one, other)?.true_count() > 0);
+    }
+    let compare = make_comparator(one, other, SortOptions::default())?;
+    Ok((0..one.len()).any(|row| compare(row, row).is_ne()))
 }
 
 /// Whether a cast can return another value without an error. Text is parsed, which fails for what
@@ -63,5 +72,28 @@ fn values_of(values: &ArrayRef, column: &Column) -> Result<ArrayRef> {
 fn may_lose_digits(from: &DataType, to: &DataType) -> bool {
     let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let to_text = matches!(to, DataType::Utf8 | DataType::Binary);
-    !(is_text || from.is_null() || to_text || to.is_floating() && !from.is_integer() || to.is_nested())
+    match (parts(from).as_slice(), parts(to).as_slice()) {
+        (from, to) if !from.is_empty() && from.len() == to.len() => {
+            from.iter().zip(to).any(|(from, to)| may_lose_digits(from, to))
+        }
+        _ => {
+            !(is_text
+                || from.is_null()
+                || to_text
+                || to.is_floating() && !from.is_integer()
+                || to.is_nested())
+        }
+    }
+}
+
+/// The types within a list, a struct or a map.
+fn parts(data_type: &DataType) -> Vec<&DataType> {
+    match data_type {
+        DataType::List(part)
+        | DataType::LargeList(part)
+        | DataType::FixedSizeList(part, _)
+        | DataType::Map(part, _) => vec![part.data_type()],
+        DataType::Struct(parts) => parts.iter().map(|part| part.data_type()).collect(),
+        _ => Vec::new(),
+    }
 }
