@@ -13,6 +13,7 @@ use benthic_s3::gateway::{KeyUse, Keys};
 use benthic_s3::grants::{Access, Grant};
 use benthic_s3::identity::{Caller, Lookup, NewKey, Refusal, UsableKey, user_name};
 use benthic_s3::seal::Sealer;
+use benthic_table::ids::Id;
 use std::sync::Arc;
 
 /// The owner of the bucket with all tables. An account cannot have this name.
@@ -112,6 +113,26 @@ impl Auth {
             format!("{TEMPORARY}{:010X}{right}{}", self.expires_s(), tag_of(&folder.to_string()));
         let secret = self.temporary_secret(&access_key);
         NewKey { access_key, secret }
+    }
+
+    /// The id of a table that a client may create: half of it is random, and half is a tag.
+    ///
+    /// # Errors
+    /// The system's error if it has no random numbers.
+    pub fn draw_table_id(&self, pool: &str, table: &str) -> Result<Id> {
+        let random = self.environment.random.random_u64()?;
+        Ok(self.tagged_id(random >> 32, pool, table))
+    }
+
+    /// Whether a server has drawn the id of this folder.
+    pub fn drew(&self, folder: &Folder) -> bool {
+        folder.id == self.tagged_id(folder.id.0 >> 32, &folder.pool, &folder.table)
+    }
+
+    fn tagged_id(&self, random: u64, pool: &str, table: &str) -> Id {
+        let hash = self.hash(&format!("table {random:08x} {}/{}", escape(pool), escape(table)));
+        let [a, b, c, d, ..] = *hash.as_bytes();
+        Id((random << 32) | u64::from(u32::from_le_bytes([a, b, c, d])))
     }
 
     fn temporary_secret(&self, access_key: &str) -> String {

@@ -79,16 +79,18 @@ impl TablesSal {
         self.staging.sal()
     }
 
-    /// The bucket in which uploads with a key are. The table must exist.
+    /// The bucket in which uploads with a key are. The table may not exist yet: then a commit creates
+    /// it. Only temporary keys of the folder get here.
     async fn staging_of(&self, key: &str) -> Result<&Bucket> {
         let mut slashes = key.match_indices('/').map(|(place, _)| place);
         let folder = slashes.nth(1).and_then(|end| Folder::parse(&key[..end])).ok_or_else(refusal)?;
         if !is_staged(&folder, key) {
             return Err(refusal());
         }
-        let view = TableView::open(&**self.views.store(), &folder.pool, &folder.table).await?;
-        if view.folder != folder {
-            return Err(not_found());
+        match TableView::open(&**self.views.store(), &folder.pool, &folder.table).await {
+            Ok(view) if view.folder != folder => return Err(not_found()),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
         }
         self.staging.bucket().await
     }

@@ -165,7 +165,10 @@ pub struct Head {
 
 impl Head {
     /// The head of a new table, with its first snapshot.
-    pub(crate) fn new(id: Id, definition: &Definition, writer: Id, now_ms: u64) -> Result<Head> {
+    ///
+    /// # Errors
+    /// As [`TableSchema::new`].
+    pub fn new(id: Id, definition: &Definition, writer: Id, now_ms: u64) -> Result<Head> {
         let next_field_id = definition.schema.columns().iter().map(|column| column.id).max().unwrap_or(0);
         let mut head = Head {
             id,

@@ -2,7 +2,7 @@
 
 use crate::error::suggest;
 use crate::head::{Head, TableState};
-use crate::heads::{Attempts, HeadStore, check_live, table_names};
+use crate::heads::{Attempts, HeadStore, check_live, list_names, table_names};
 use crate::ids::Id;
 use crate::layout::Layout;
 use crate::partition::Partitioning;
@@ -62,9 +62,38 @@ impl Table {
         definition: &Definition,
         environment: Environment,
     ) -> Result<Table> {
+        let id = Id::draw(&environment)?;
+        Table::create_with_id(pool, name, definition, environment, id).await
+    }
+
+    /// As [`Table::create`], with an id that the caller has drawn.
+    ///
+    /// # Errors
+    /// As [`Table::create`]; `AlreadyExists` if the id is zero or a table with it has objects.
+    pub async fn create_as(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        definition: &Definition,
+        environment: Environment,
+        id: Id,
+    ) -> Result<Table> {
+        if id.0 == 0 || !list_names(&pool, &id.namespace()).await?.is_empty() {
+            let message = "the id of the new table belongs to another one; draw a new id";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("table", name).with("id", id));
+        }
+        Table::create_with_id(pool, name, definition, environment, id).await
+    }
+
+    async fn create_with_id(
+        pool: Arc<dyn Pool>,
+        name: &str,
+        definition: &Definition,
+        environment: Environment,
+        id: Id,
+    ) -> Result<Table> {
         let heads = HeadStore::new(pool, name, &environment)?;
         definition.check().map_err(|error| heads.add_context(error))?;
-        let (id, writer) = (Id::draw(&environment)?, Id::draw(&environment)?);
+        let writer = Id::draw(&environment)?;
         let head = Head::new(id, definition, writer, environment.unix_ms())?;
         let table = Table { heads, id, environment };
         let mut attempts = Attempts::new(id);

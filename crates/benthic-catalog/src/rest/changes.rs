@@ -9,6 +9,7 @@ use benthic_core::{Environment, Error, ErrorKind};
 use benthic_s3::grants::Grant;
 use benthic_table::head::Head;
 use benthic_table::{Alter, SnapshotSelector, Table, drop_table};
+use hyper::StatusCode;
 use serde_json::{Value, json};
 
 impl Catalog {
@@ -35,12 +36,10 @@ impl Catalog {
         self.check_writes(grant, namespace)?;
         let name =
             request["name"].as_str().ok_or_else(|| Failure::bad_request("the request has no `name`"))?;
-        if request["stage-create"] == true {
-            return Err(Failure::unsupported(
-                "the catalog creates a table before its rows are written; create it, then insert the rows",
-            ));
-        }
         let definition = definition::of_request(request).map_err(Failure::of_table)?;
+        if request["stage-create"] == true {
+            return self.stage(grant, namespace, name, &definition).await;
+        }
         let pool = self.views.store().open_pool(namespace).await?;
         Table::create(pool, name, &definition, Environment::default()).await.map_err(Failure::of_table)?;
         self.table(grant, namespace, name, None).await
@@ -62,13 +61,23 @@ impl Catalog {
     ) -> Result<Value, Failure> {
         self.check_writes(grant, namespace)?;
         let _slot = self.commits.acquire().await.map_err(|_| Failure::bad_request("the server stops"))?;
-        let view = self.open(grant, namespace, table).await?;
+        let (requirements, updates) = (list(request, "requirements")?, list(request, "updates")?);
+        let view = match self.open(grant, namespace, table).await {
+            Err(missing) if missing.status == StatusCode::NOT_FOUND && is_new(requirements) => {
+                self.create_with_rows(namespace, table, updates).await?;
+                return self.changed(grant, namespace, table).await;
+            }
+            view => view?,
+        };
+        if is_new(requirements) {
+            return Err(Failure::conflict("another client has created the table; read it"));
+        }
         // A table that Iceberg cannot read has no manifests to compare with.
         view.metadata().map_err(Failure::of_table)?;
-        for requirement in list(request, "requirements")? {
+        for requirement in requirements {
             check(requirement, &view)?;
         }
-        let changed = match requested_change(list(request, "updates")?, &view.head)? {
+        let changed = match requested_change(updates, &view.head)? {
             Change::Rows { manifest_list } => commit(&view, &self.staging, manifest_list).await.map(drop),
             Change::Columns(alters) => view.table().alter(&alters).await.map(drop),
             Change::Tag { name, snapshot } => {
@@ -80,6 +89,11 @@ impl Catalog {
             }
         };
         changed.map_err(Failure::of_commit)?;
+        self.changed(grant, namespace, table).await
+    }
+
+    /// The answer after a change.
+    async fn changed(&self, grant: &Grant, namespace: &str, table: &str) -> Result<Value, Failure> {
         let read = async {
             let view = self.open(grant, namespace, table).await?;
             view.metadata().map_err(Failure::of_table)
@@ -91,6 +105,11 @@ impl Catalog {
 
 fn list<'r>(request: &'r Value, name: &str) -> Result<&'r Vec<Value>, Failure> {
     request[name].as_array().ok_or_else(|| Failure::bad_request(&format!("the request has no list `{name}`")))
+}
+
+/// Whether a commit creates its table.
+fn is_new(requirements: &[Value]) -> bool {
+    requirements.iter().any(|requirement| requirement["type"] == "assert-create")
 }
 
 /// Checks that the table is still as the client knows it.
@@ -196,7 +215,7 @@ fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
 }
 
 /// The manifest list of the added snapshot that becomes the current one.
-fn manifest_list<'u>(added: &[&'u Value], current: Option<&Value>) -> Result<&'u str, Failure> {
+pub(super) fn manifest_list<'u>(added: &[&'u Value], current: Option<&Value>) -> Result<&'u str, Failure> {
     // A snapshot before the last one says nothing that the last one does not say.
     let listed = added.iter().find(|added| current.is_some_and(|current| *current == added["snapshot-id"]));
     listed.and_then(|added| added["manifest-list"].as_str()).ok_or_else(|| {

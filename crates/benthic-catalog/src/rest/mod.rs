@@ -3,6 +3,7 @@
 
 mod changes;
 mod failure;
+mod staged;
 mod tables;
 mod token;
 

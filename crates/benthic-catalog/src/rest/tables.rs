@@ -95,7 +95,7 @@ impl Catalog {
     }
 
     /// How clients read the files of a table, and upload others.
-    fn config(&self, grant: &Grant, folder: &Folder) -> Map<String, Value> {
+    pub(super) fn config(&self, grant: &Grant, folder: &Folder) -> Map<String, Value> {
         let writes = self.auth.may_write(&grant.account, &folder.pool);
         let NewKey { access_key, secret } = self.auth.temporary_key(folder, writes);
         let pairs = [

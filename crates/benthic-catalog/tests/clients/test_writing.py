@@ -162,6 +162,44 @@ def test_tables_are_created_and_dropped(store, lakes):
     assert ("lake", "wrong") not in lakes.list_tables("lake")
 
 
+def test_a_table_is_created_with_its_rows(store, writer, lakes):
+    with lakes.create_table_transaction("lake.staged", numbered(1, 2).schema) as transaction:
+        transaction.append(numbered(1, 2))
+        assert ("lake", "staged") not in lakes.list_tables("lake")
+    assert ids(store, "lake.staged") == [1, 2]
+    table = lakes.load_table("lake.staged")
+    table.append(numbered(3))
+    assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    # Of two clients that create the same table, one fails.
+    late = lakes.create_table_transaction("lake.twice", numbered(1).schema)
+    late.append(numbered(1))
+    lakes.create_table("lake.twice", numbered(1).schema)
+    with pytest.raises(Exception, match="has created the table"):
+        late.commit_transaction()
+    assert ids(store, "lake.twice") == []
+    with pytest.raises(pyiceberg.exceptions.TableAlreadyExistsError):
+        lakes.create_table_transaction("lake.twice", numbered(1).schema)
+    # Rows that cannot be committed leave no table, and only the catalog draws the id of a table.
+    location = lakes.create_table_transaction("lake.broken", numbered(1).schema).table_metadata.location
+    field = {"id": 1, "name": "id", "type": "long", "required": False}
+    schema = {"action": "add-schema", "schema": {"type": "struct", "fields": [field]}}
+    at = {"action": "set-location", "location": location}
+    for updates, status in [
+        ([schema, at, *adds(f"{location}/metadata/missing.avro")], 400),
+        ([schema, at | {"location": location[:-1] + ("0" if location[-1] != "0" else "1")}], 400),
+        ([schema, at | {"location": location.replace("broken", "other")}], 400),
+        ([schema], 400),
+        ([at], 406),
+        ([schema | {"schema": {"fields": [field | {"id": 2}]}}, at], 406),
+        ([schema, at, {"action": "upgrade-format-version", "format-version": 3}], 406),
+        ([schema, at, {"action": "assign-uuid", "uuid": "00000000-0000-0000-0000-000000000000"}], 400),
+    ]:
+        assert failure(commit(writer, "lake/broken", updates, [{"type": "assert-create"}]))[0] == status, updates
+    assert ("lake", "broken") not in lakes.list_tables("lake")
+    assert commit(writer, "lake/broken", [schema, at], [{"type": "assert-create"}]).ok
+    assert ids(store, "lake.broken") == []
+
+
 def test_a_client_that_comes_late_tries_again(store, lakes):
     store.create("lake/contended", numbered(1))
     early, late = lakes.load_table("lake.contended"), lakes.load_table("lake.contended")
@@ -328,7 +366,7 @@ def test_invalid_commits_are_refused(store, writer):
         ({"type": "assert-table-uuid", "uuid": "00000000-0000-0000-0000-000000000000"}, 409),
         ({"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None}, 409),
         ({"type": "assert-current-schema-id", "current-schema-id": 5}, 409),
-        ({"type": "assert-create"}, 406),
+        ({"type": "assert-create"}, 409),
         ({}, 406),
     ]:
         assert failure(commit(writer, "lake/target", [], [requirement]))[0] == status, requirement

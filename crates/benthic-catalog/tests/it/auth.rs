@@ -110,3 +110,13 @@ fn a_key_reads_the_pools_of_its_grant() {
     assert!(!admits(&auth, &key.access_key, "ListObjectsV2", None, "prefix=lake"));
     assert!(!admits(&auth, "BNAAAAAAAAAAAAAAAAAA", "GetObject", Some("lake/t-1/x"), ""));
 }
+
+#[test]
+fn only_servers_draw_the_ids_of_new_tables() {
+    let (auth, other, ..) = auths();
+    let id = auth.draw_table_id("lake", "new").unwrap();
+    let drawn = Folder { id, ..folder("new") };
+    assert!(auth.drew(&drawn) && !other.drew(&drawn));
+    assert!(!auth.drew(&Folder { id, ..folder("other") }) && !auth.drew(&folder("new")));
+    assert_ne!(auth.draw_table_id("lake", "new").unwrap(), id);
+}

@@ -8,7 +8,7 @@ use crate::support::{
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
-use benthic_table::ids::head_object;
+use benthic_table::ids::{Id, head_object};
 use benthic_table::{Definition, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
@@ -163,4 +163,20 @@ fn a_row_larger_than_an_object_is_refused() {
     assert!(error.to_string().contains("a row is too large for an object"), "{error}");
     assert_eq!(current(&table).id(), snapshot.id());
     assert_eq!(names(&pool, &table.id().namespace()), referred(&table));
+}
+
+#[test]
+fn two_tables_never_have_the_same_objects() {
+    let (environment, _) = environment();
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment);
+    append(&table, &rows(0..10));
+    let create_as = |name: &str, id: Id| {
+        block_on(Table::create_as(Arc::clone(&pool), name, &definition(), environment.clone(), id))
+    };
+    for id in [table.id(), Id(0)] {
+        assert_eq!(create_as("other", id).err().unwrap().kind(), ErrorKind::AlreadyExists);
+    }
+    assert_eq!(create_as("t", Id(7)).err().unwrap().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(create_as("other", Id(7)).unwrap().id(), Id(7));
 }
