@@ -31,7 +31,7 @@ pub const CLUSTER_COLUMNS_MAX: usize = 4;
 /// The sorts of several columns run at the same time, and each reserves 10 MiB.
 const MEMORY_BYTES_MIN: usize = 128 * 1024 * 1024;
 /// The name of the rows in the query.
-const ROWS: &str = "rows";
+const ROWS: &str = "given_rows";
 
 /// The columns by which a rewrite clusters the rows of a table.
 #[derive(Clone, Debug)]
