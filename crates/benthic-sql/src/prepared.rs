@@ -4,14 +4,17 @@ use crate::errors::from_datafusion;
 use crate::record::record_when_done;
 use arrow::datatypes::{DataType, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{DataFrame, SQLOptions, SessionContext};
 use datafusion::sql::parser::Statement;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Limit on the parameters of a query.
@@ -25,6 +28,27 @@ pub async fn start(rows: DataFrame) -> datafusion::common::Result<SendableRecord
     let task = Arc::new(rows.task_ctx());
     let plan = rows.create_physical_plan().await?;
     Ok(record_when_done(Arc::clone(&plan), execute_stream(plan, task)?))
+}
+
+/// The types of parameters such as that of `value = ANY ($1)`: lists of the value's type.
+fn lists(plan: &LogicalPlan) -> datafusion::common::Result<HashMap<String, DataType>> {
+    let mut lists = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                if let Expr::ScalarFunction(call) = part
+                    && call.name() == "array_has"
+                    && let [Expr::Placeholder(parameter), value] = call.args.as_slice()
+                    && let Ok(item) = value.get_type(&schema)
+                {
+                    lists.insert(parameter.id.clone(), DataType::new_list(item, true));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(lists)
 }
 
 /// A planned query. It reads the snapshots that were current when it was planned.
@@ -68,7 +92,10 @@ impl PreparedQuery {
     /// conflicting types; `LimitExceeded` above [`PARAMETERS_MAX`].
     pub fn parameters(&self) -> Result<Vec<Option<DataType>>> {
         let mut types = Vec::new();
-        for (name, found) in self.plan.get_parameter_types().map_err(|error| from_datafusion(&error))? {
+        let known = self.plan.get_parameter_types().and_then(|known| Ok((known, lists(&self.plan)?)));
+        let (known, lists) = known.map_err(|error| from_datafusion(&error))?;
+        for (name, found) in known {
+            let found = found.or_else(|| lists.get(&name).cloned());
             let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
             let Some(index) = number.and_then(|number| number.checked_sub(1)) else {
                 let message = "a parameter must be $1, $2 and so on";

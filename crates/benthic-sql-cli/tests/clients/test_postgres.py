@@ -48,6 +48,23 @@ def test_parameters_have_the_types_that_the_query_needs(server):
         assert connection.execute("SELECT count(*) FROM lake.trips WHERE city = %s", (None,)).fetchone() == (0,)
 
 
+@pytest.mark.parametrize("placeholder", ["%t", "%b"])
+def test_arrays_are_parameters(server, placeholder):
+    """A list of ids or names is the most common array."""
+    with server.connect() as connection:
+        def found(condition, value):
+            sql = f"SELECT id FROM lake.trips WHERE {condition} ORDER BY id"
+            return [id for (id,) in connection.execute(sql.replace("%s", placeholder), (value,)).fetchall()]
+
+        assert found("id = ANY(%s)", [2, 3, 2**40]) == [2, 3]
+        assert found("city = ANY(%s)", ["Oslo", 'a "b", \\', "", None]) == [1]
+        assert found("city = ANY(%s)", []) == []
+        assert found("id <> ALL(%s)", [1]) == [2, 3]
+        assert found("fare = ANY(%s)", [10.5]) == [1]
+        with pytest.raises(psycopg.Error, match="arrays of arrays|an array must be items"):
+            found("id = ANY(%s)", [[1], [2]])
+
+
 def test_a_prepared_statement_runs_often_and_sees_new_rows(server, store):
     (store.dir / "row.csv").write_text("id\n1\n")
     store.run("benthic-sql", "table", "create", "lake/growing", str(store.dir / "row.csv"))

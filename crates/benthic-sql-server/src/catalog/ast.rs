@@ -100,6 +100,15 @@ pub fn with_first(template: &str, argument: Expr) -> Expr {
     call
 }
 
+/// A call of a function with two arguments.
+pub fn call_with_two(name: &str, arguments: [Expr; 2]) -> Expr {
+    let mut call = parse_expr(&format!("{name}(NULL, NULL)"));
+    if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut call {
+        list.args = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).into();
+    }
+    call
+}
+
 /// The arguments of a call without arguments.
 pub fn call_without_arguments() -> FunctionArguments {
     match parse_expr("version()") {

@@ -6,8 +6,8 @@
 //! that it contains, by one without rows. The remaining queries need few rules.
 
 use super::ast::{
-    CONTINUE, call, call_without_arguments, empty_query, is_empty, literal, null, parts, table_alias,
-    with_first,
+    CONTINUE, call, call_with_two, call_without_arguments, empty_query, is_empty, literal, null, parts,
+    table_alias, with_first,
 };
 use super::columns::{at_most_one_row, column_name, has_aggregate, name_columns};
 use super::functions::is_catalog_function;
@@ -15,8 +15,8 @@ use super::tables::{INFORMATION_TABLES, PG_TABLES};
 use super::{INFORMATION_SCHEMA, PG_CATALOG};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -345,6 +345,14 @@ fn in_list(left: &Expr, right: &Expr, negated: bool) -> Expr {
     };
     let list = match right {
         Expr::Array(array) => array.elem.clone(),
+        // The client sends the array.
+        Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => {
+            let found = call_with_two("array_has", [right.clone(), left.clone()]);
+            return match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                false => found,
+            };
+        }
         Expr::Value(value) => {
             let text = value.value.clone().into_string().unwrap_or_default();
             let items = text.trim_matches(['{', '}']).split(',').filter(|item| !item.is_empty());

@@ -39,6 +39,9 @@ pub fn decode(
     let Some(value) = value else {
         return ScalarValue::try_from(&wanted).map_err(|error| from_datafusion(&error));
     };
+    if let DataType::List(item) = own.as_ref().unwrap_or(&wanted) {
+        return convert(array(value, is_binary, item.data_type())?, &wanted);
+    }
     let value = if is_binary { binary(value, oid)? } else { text(&value, own.as_ref().unwrap_or(&wanted))? };
     let value = match own {
         Some(own) => convert(value, &own)?,
@@ -90,6 +93,74 @@ fn binary(value: Bytes, oid: u32) -> Result<ScalarValue> {
         }
     };
     if fields.0.is_empty() { Ok(decoded) } else { Err(wrong_len(())) }
+}
+
+/// An array of one dimension.
+fn array(value: Bytes, is_binary: bool, item: &DataType) -> Result<ScalarValue> {
+    let items = if is_binary { binary_items(value)? } else { text_items(&value, item)? };
+    let convert = |value: Option<ScalarValue>| match value {
+        Some(value) => value.cast_to(item),
+        None => ScalarValue::try_from(item),
+    };
+    let items: datafusion::common::Result<Vec<ScalarValue>> = items.into_iter().map(convert).collect();
+    let items = items.map_err(|error| from_datafusion(&error))?;
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, item)))
+}
+
+fn binary_items(value: Bytes) -> Result<Vec<Option<ScalarValue>>> {
+    let mut fields = Fields(value);
+    let (dimensions, _has_nulls, oid) = (fields.i32()?, fields.i32()?, fields.u32()?);
+    let mut items = Vec::new();
+    if dimensions > 1 {
+        let message = "the server does not accept arrays of arrays; send one dimension";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    if dimensions == 1 {
+        let (count, _first) = (fields.i32()?, fields.i32()?);
+        for _ in 0..count {
+            items.push(fields.value()?.map(|value| binary(value, oid)).transpose()?);
+        }
+    }
+    if fields.0.is_empty() { Ok(items) } else { Err(wrong_len(())) }
+}
+
+/// The items of an array such as `{a,"b, c",NULL}`.
+fn text_items(value: &[u8], wanted: &DataType) -> Result<Vec<Option<ScalarValue>>> {
+    let invalid = || garbage("an array must be items between { and }, with commas between them");
+    let text_of = std::str::from_utf8(value).map_err(|_| garbage("the value of a parameter is not UTF-8"))?;
+    let inner = text_of.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(invalid)?;
+    let (mut items, mut rest) = (Vec::new(), inner.chars().peekable());
+    if inner.is_empty() {
+        return Ok(items);
+    }
+    loop {
+        let mut item = String::new();
+        let is_quoted = rest.next_if_eq(&'"').is_some();
+        loop {
+            match rest.peek() {
+                None if is_quoted => return Err(invalid()),
+                None => break,
+                Some('"') if is_quoted => {
+                    rest.next();
+                    break;
+                }
+                Some(',') if !is_quoted => break,
+                Some('{' | '}' | '"') if !is_quoted => return Err(invalid()),
+                Some('\\') => {
+                    rest.next();
+                    item.push(rest.next().ok_or_else(invalid)?);
+                }
+                Some(_) => item.extend(rest.next()),
+            }
+        }
+        let is_null = !is_quoted && item.eq_ignore_ascii_case("null");
+        items.push(if is_null { None } else { Some(text(item.as_bytes(), wanted)?) });
+        match rest.next() {
+            None => return Ok(items),
+            Some(',') => {}
+            Some(_) => return Err(invalid()),
+        }
+    }
 }
 
 fn wrong_len<T>(_: T) -> Error {

@@ -155,6 +155,9 @@ pub fn encoded(data_type: &DataType) -> DataType {
 /// The Arrow type of a parameter that the client declares with this number. `None` leaves the type
 /// to the query.
 pub fn of_parameter(oid: u32) -> Option<DataType> {
+    if let Some(item) = TYPES.iter().find(|item| item.array_oid == oid && oid != 0) {
+        return of_parameter(item.oid).map(|item| DataType::new_list(item, true));
+    }
     Some(match oid {
         16 => DataType::Boolean,
         17 => DataType::Binary,
