@@ -79,8 +79,8 @@ impl TablesSal {
         self.staging.sal()
     }
 
-    /// The bucket in which uploads with a key are. The table may not exist yet: then a commit creates
-    /// it. Only temporary keys of the folder get here.
+    /// The bucket in which uploads with a key are. The table may not exist yet: then a commit
+    /// creates it. Only temporary keys of the folder get here.
     async fn staging_of(&self, key: &str) -> Result<&Bucket> {
         let mut slashes = key.match_indices('/').map(|(place, _)| place);
         let folder = slashes.nth(1).and_then(|end| Folder::parse(&key[..end])).ok_or_else(refusal)?;

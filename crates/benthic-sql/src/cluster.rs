@@ -2,11 +2,11 @@
 //! objects. Then the bounds of these columns exclude most objects from a query with a condition on
 //! any of them.
 //!
-//! For one column, the order is a sort. For several, the rows are sorted by the first column and cut
-//! into slices of equally many rows. Each slice is sorted by the next column and cut in the same
-//! way, and so on ("STR: a simple and efficient algorithm for R-tree packing", Leutenegger et al.,
-//! 1997). Z-order was rejected: it needs the bits of all values, and cells of equal size get very
-//! different numbers of rows where values are not spread evenly.
+//! For one column, the order is a sort. For several, the rows are sorted by the first column and
+//! cut into slices of equally many rows. Each slice is sorted by the next column and cut in the
+//! same way, and so on ("STR: a simple and efficient algorithm for R-tree packing", Leutenegger et
+//! al., 1997). Z-order was rejected: it needs the bits of all values, and cells of equal size get
+//! very different numbers of rows where values are not spread evenly.
 
 use crate::errors::{external, from_datafusion};
 use crate::relations::quoted;

@@ -18,8 +18,8 @@
 //! measures how much pushdown gains.
 //!
 //! [`wasm`] makes methods of deployed WebAssembly classes callable.
-//! [`diff`](session::SqlSession::diff) compares two snapshots of a table. [`cluster`] orders rows for
-//! compactions.
+//! [`diff`](session::SqlSession::diff) compares two snapshots of a table, and [`cluster`] orders
+//! rows for compactions.
 //!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.

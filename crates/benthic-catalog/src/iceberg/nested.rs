@@ -2,9 +2,9 @@
 //!
 //! Iceberg finds every field of a data file by an id, but a table numbers only its columns, and its
 //! data objects have the ids of columns only. So the ids of the fields within a column follow from
-//! the column's id and the order of the fields, which never change. The catalog writes them into the
-//! footer of a data object when it shows the object: the data stay as they are. Ids in the table's
-//! head would need a new format, and would not be in the objects that exist.
+//! the column's id and the order of the fields, which never change. The catalog writes them into
+//! the footer of a data object when it shows the object: the data stay as they are. Ids in the
+//! table's head would need a new format, and would not be in the objects that exist.
 
 use arrow::datatypes::DataType;
 use benthic_core::{Error, ErrorKind, Result};

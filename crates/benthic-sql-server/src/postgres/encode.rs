@@ -1,5 +1,6 @@
 //! Rows as messages: values as text, and in Postgres' binary format.
 
+use super::copy::{BINARY_START, RowForm, put_row};
 use super::messages::Writer;
 use super::types::encoded;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -78,14 +79,26 @@ impl Columns {
         Ok(Columns { columns: columns.collect::<Result<_>>()?, rows: batch.num_rows() })
     }
 
-    /// Writes a row.
+    /// Writes a row, which may be the first one of a query. In the binary format of COPY, a row is
+    /// as in a message.
     ///
     /// # Errors
     /// `InvalidArgument` for a value that has no text; `LimitExceeded` for a value that is too
     /// large.
-    pub fn write_row(&self, writer: &mut Writer, row: usize) -> Result<()> {
+    pub fn write_row(&self, writer: &mut Writer, row: usize, form: RowForm, is_first: bool) -> Result<()> {
         let mut written = Ok(());
-        writer.message(b'D', |body| {
+        if matches!(form, RowForm::Text | RowForm::Csv) {
+            let columns = self.columns.iter().map(|(array, _)| array.clone());
+            writer.message(b'd', |body| written = put_row(body, form, columns, row));
+            return written;
+        }
+        let (kind, start) = match form {
+            RowForm::Binary if is_first => (b'd', BINARY_START),
+            RowForm::Binary => (b'd', &[][..]),
+            _ => (b'D', &[][..]),
+        };
+        writer.message(kind, |body| {
+            body.put_slice(start);
             body.put_i16(i16::try_from(self.columns.len()).unwrap_or(i16::MAX));
             for (array, format) in &self.columns {
                 if written.is_ok() {
@@ -121,7 +134,7 @@ fn put_value(body: &mut BytesMut, array: &dyn Array, row: usize, format: i16) ->
 }
 
 /// Writes a value as text.
-fn put_plain(body: &mut BytesMut, array: &dyn Array, row: usize) -> Result<()> {
+pub fn put_plain(body: &mut BytesMut, array: &dyn Array, row: usize) -> Result<()> {
     let written = match array.data_type() {
         DataType::Boolean => body.write_str(if array.as_boolean().value(row) { "t" } else { "f" }),
         DataType::Int16 => write!(body, "{}", array.as_primitive::<Int16Type>().value(row)),

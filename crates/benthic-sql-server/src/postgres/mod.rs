@@ -2,6 +2,7 @@
 
 mod connection;
 mod control;
+mod copy;
 mod encode;
 mod messages;
 mod parameters;

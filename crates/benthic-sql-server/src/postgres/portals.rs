@@ -1,6 +1,7 @@
 //! Prepared statements and portals: statements with values, and the queries that they run.
 
 use super::control::{Control, SessionSettings};
+use super::copy::RowForm;
 use super::encode::Columns;
 use super::messages::{SEND_BYTES, Writer};
 use crate::queries::{Admission, Planned, Rows};
@@ -129,13 +130,19 @@ pub struct Running {
     batch: Option<(Columns, usize)>,
     /// Rows that were sent.
     pub sent: u64,
+    form: RowForm,
 }
 
 impl Running {
-    /// Starts a query.
-    pub async fn start(planned: Planned, work: Arc<Work>, admission: Admission) -> Result<Running> {
+    /// Starts a query, whose rows are sent in this form.
+    pub async fn start(
+        planned: Planned,
+        work: Arc<Work>,
+        admission: Admission,
+        form: RowForm,
+    ) -> Result<Running> {
         let rows = admission.start(planned).await?;
-        Ok(Running { rows, work, batch: None, sent: 0 })
+        Ok(Running { rows, work, batch: None, sent: 0, form })
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -163,7 +170,7 @@ impl Running {
                 if self.sent == last {
                     return Ok(false);
                 }
-                columns.write_row(writer, *next)?;
+                columns.write_row(writer, *next, self.form, self.sent == 0)?;
                 *next += 1;
                 self.sent += 1;
                 if writer.out.len() >= SEND_BYTES {

@@ -2,6 +2,7 @@
 //! that use them.
 
 use super::control::{self, Control, SessionSettings};
+use super::copy::{self, CopyOut, RowForm};
 use super::encode;
 use super::messages::{Fields, Writer, garbage};
 use super::parameters::{decode, parameter_types};
@@ -92,16 +93,16 @@ impl Session {
             self.writer.message(b'I', |_| {});
         }
         for sql in statements {
+            if let Some(copy) = copy::parse(sql)? {
+                self.copy(&copy).await?;
+                continue;
+            }
             let mut portal = match control::parse(sql)? {
                 Some(control) => {
                     Portal { state: PortalState::Control(control), formats: Vec::new(), verb: "" }
                 }
                 None => {
-                    let (planned, work) = self.plan(sql).await?;
-                    if !planned.parameters.is_empty() {
-                        let message = "a statement with parameters must be prepared";
-                        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
-                    }
+                    let (planned, work) = self.plan_without_parameters(sql).await?;
                     let state = PortalState::Ready { planned: Box::new(planned), work };
                     Portal { state, formats: Vec::new(), verb: verb(sql) }
                 }
@@ -109,6 +110,31 @@ impl Session {
             self.describe(&portal, true);
             self.run(&mut portal, None).await?;
         }
+        Ok(())
+    }
+
+    /// Plans a statement that has no message with values.
+    async fn plan_without_parameters(
+        &mut self,
+        sql: &str,
+    ) -> std::result::Result<(Planned, Arc<Work>), Fault> {
+        let (planned, work) = self.plan(sql).await?;
+        if !planned.parameters.is_empty() {
+            let message = "a statement with parameters must be prepared";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        }
+        Ok((planned, work))
+    }
+
+    /// Sends the rows of `COPY … TO STDOUT`.
+    async fn copy(&mut self, copy: &CopyOut) -> std::result::Result<(), Fault> {
+        let (planned, work) = self.plan_without_parameters(&copy.query).await?;
+        let admission = self.admit().await?;
+        let mut running = Running::start(planned, work, admission, copy.form).await?;
+        copy.begin(&mut self.writer, &running.schema());
+        running.send(None, &[copy.format()], &self.settings, &mut self.writer).await?;
+        copy.end(&mut self.writer, running.sent);
+        self.writer.complete(&format!("COPY {}", running.sent));
         Ok(())
     }
 
@@ -228,7 +254,7 @@ impl Session {
             _ if self.status == FAILED => return Err(Fault::InFailedTransaction),
             PortalState::Ready { planned, work } => {
                 let admission = self.admit().await?;
-                Box::new(Running::start(*planned, work, admission).await?)
+                Box::new(Running::start(*planned, work, admission, RowForm::Message).await?)
             }
             PortalState::Running(running) => running,
             PortalState::Done => {
@@ -287,7 +313,8 @@ impl Session {
                 let row = row.map_err(|error| {
                     Error::new(ErrorKind::Internal, "cannot show a setting").with_source(error)
                 })?;
-                encode::Columns::new(&row, &row.schema(), &[])?.write_row(&mut self.writer, 0)?;
+                let columns = encode::Columns::new(&row, &row.schema(), &[])?;
+                columns.write_row(&mut self.writer, 0, RowForm::Message, true)?;
                 self.writer.complete("SHOW");
             }
             Control::Deallocate(name) => {
