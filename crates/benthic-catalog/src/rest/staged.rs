@@ -15,7 +15,6 @@ use crate::iceberg::view::TableView;
 use benthic_core::{Environment, Error, ErrorKind};
 use benthic_s3::grants::Grant;
 use benthic_table::head::Head;
-use benthic_table::ids::Id;
 use benthic_table::{Definition, Table, drop_table};
 use serde_json::{Value, json};
 use std::sync::Arc;
