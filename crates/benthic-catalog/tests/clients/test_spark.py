@@ -1,9 +1,13 @@
-"""Spark reads and changes tables, with Iceberg's own package.
+"""Spark reads and changes tables, with Iceberg's own package. JDBC drivers query the SQL server.
 
-`make test-catalog-spark` runs these tests: Spark and Iceberg's package are 600 MB."""
+`make test-catalog-spark` runs these tests: Spark and Iceberg's package are 600 MB. The JDBC drivers
+are here because Spark has a Java machine, and downloads them."""
 
+import contextlib
 import datetime
+import json
 import os
+import subprocess
 
 import pyarrow
 import pytest
@@ -11,7 +15,12 @@ from catalog import running
 from conftest import TPCH, trips
 
 pytestmark = pytest.mark.skipif(os.environ.get("BENTHIC_TEST_ENGINES") != "1", reason="needs Spark")
-PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1,org.apache.iceberg:iceberg-aws-bundle:1.10.1"
+PACKAGES = [
+    "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.1",
+    "org.apache.iceberg:iceberg-aws-bundle:1.10.1",
+    "org.postgresql:postgresql:42.7.14",
+    "org.apache.arrow:flight-sql-jdbc-driver:18.3.0",
+]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +29,7 @@ def spark(store, server):
 
     with running(store, "--allow-writes", "main=lake") as writer:
         options = {
-            "spark.jars.packages": PACKAGES,
+            "spark.jars.packages": ",".join(PACKAGES),
             "spark.ui.enabled": "false",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -96,3 +105,88 @@ def test_tables_are_created(store, spark):
             spark(f"ALTER TABLE lakes.lake.made {change}")
     spark("DROP TABLE lakes.lake.made")
     assert spark("SHOW TABLES IN lakes.lake LIKE 'made'") == []
+
+
+@contextlib.contextmanager
+def sql_server(store):
+    """The addresses of a running SQL server."""
+    command = store.command("benthic-sql", "sql", "serve", "--postgres", "127.0.0.1:0", "--flight", "127.0.0.1:0")
+    with subprocess.Popen(command, env=store.environment, stdout=subprocess.PIPE) as process:
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+
+
+def java():
+    """The Java machine of Spark."""
+    import pyspark.sql
+
+    return pyspark.sql.SparkSession.active().sparkContext._gateway
+
+
+def connected(store, driver, url):
+    properties = java().jvm.java.util.Properties()
+    for name, value in zip(["user", "password"], store.first_key, strict=True):
+        properties.setProperty(name, value)
+    return contextlib.closing(driver.connect(url, properties))
+
+
+def texts(results, *columns):
+    """Columns of a result, as texts."""
+    found = []
+    with contextlib.closing(results):
+        while results.next():
+            found.append(tuple(results.getString(column) for column in columns))
+    return found
+
+
+def check_jdbc(connection):
+    metadata = connection.getMetaData()
+    assert metadata.getDatabaseProductName() in ["Benthic", "PostgreSQL"]
+    assert ("lake",) in texts(metadata.getSchemas(), "TABLE_SCHEM")
+    assert ("trips", "TABLE") in texts(metadata.getTables(None, "lake", "%", None), "TABLE_NAME", "TABLE_TYPE")
+    columns = texts(metadata.getColumns(None, "lake", "trips", "%"), "COLUMN_NAME")
+    assert columns == [("day",), ("id",), ("fare",)]
+    assert texts(metadata.getPrimaryKeys(None, "lake", "trips"), "COLUMN_NAME") == []
+    with contextlib.closing(connection.createStatement()) as statement:
+        statement.setQueryTimeout(60)
+        trips = "SELECT day, id, fare FROM lake.trips WHERE id < 12 ORDER BY id DESC LIMIT 1"
+        assert texts(statement.executeQuery(trips), 1, 2, 3) == [("2026-01-31", "11", "0.25")]
+        with pytest.raises(Exception, match="no such table"):
+            statement.executeQuery("SELECT * FROM lake.nothing")
+    sql = "SELECT event FROM lake.events WHERE comment = ? AND event > ?"
+    with contextlib.closing(connection.prepareStatement(sql)) as prepared:
+        for text, least, expected in [("c", 1, [("3",)]), ("c", 3, []), ("d", 3, [("4",)])]:
+            prepared.setString(1, text)
+            prepared.setLong(2, least)
+            assert texts(prepared.executeQuery(), 1) == expected
+    assert connection.isValid(10)
+
+
+def test_the_jdbc_driver_of_postgres_queries(store, spark):
+    with sql_server(store) as server:
+        driver = java().jvm.org.postgresql.Driver()
+        with connected(store, driver, "jdbc:" + server["postgres_url"]) as connection:
+            check_jdbc(connection)
+            comments = java().new_array(java().jvm.java.lang.String, 2)
+            comments[0], comments[1] = "a", "d"
+            sql = "SELECT event FROM lake.events WHERE comment = ANY(?) ORDER BY event"
+            with contextlib.closing(connection.prepareStatement(sql)) as prepared:
+                prepared.setArray(1, connection.createArrayOf("text", comments))
+                assert texts(prepared.executeQuery(), 1) == [("1",), ("4",)]
+            # Rows are fetched in parts within a transaction.
+            connection.setAutoCommit(False)
+            with contextlib.closing(connection.createStatement()) as statement:
+                statement.setFetchSize(7)
+                found = texts(statement.executeQuery("SELECT id FROM lake.trips ORDER BY id"), 1)
+            connection.commit()
+            assert found == [(str(id),) for id in range(400)]
+
+
+def test_the_jdbc_driver_of_flight_sql_queries(store, spark):
+    with sql_server(store) as server:
+        driver = java().jvm.org.apache.arrow.driver.jdbc.ArrowFlightJdbcDriver()
+        url = server["flight_url"].replace("grpc:", "jdbc:arrow-flight-sql:") + "/?useEncryption=false"
+        with connected(store, driver, url) as connection:
+            check_jdbc(connection)
