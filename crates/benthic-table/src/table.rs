@@ -159,8 +159,12 @@ impl Table {
         let heads = HeadStore::new(pool, name, &environment)?;
         let (head, _) = match heads.read().await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let Some(hint) = Table::suggest(&heads.pool, name).await? else { return Err(error) };
-                let message = format!("no such table; did you mean {hint:?}");
+                let message = match Table::suggest(&heads.pool, name).await? {
+                    Some(hint) => format!("no such table; did you mean {hint:?}"),
+                    None => {
+                        format!("no such table; `benthic table ls {}` lists the tables", heads.pool.name())
+                    }
+                };
                 return Err(heads.add_context(Error::new(ErrorKind::NotFound, message)));
             }
             outcome => outcome?,

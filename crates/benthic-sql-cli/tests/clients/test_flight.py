@@ -56,7 +56,7 @@ def test_clients_find_tables_and_columns(server):
 
 def test_errors_have_hints(cursor):
     for sql, message in [
-        ("SELECT * FROM lake.nothing", "no such table"),
+        ("SELECT * FROM lake.nothing", "no such table; `benthic table ls lake` lists the tables"),
         ("DROP TABLE lake.trips", "queries only read; `benthic table drop"),
         ("SELECT * FROM '/etc/passwd'", "local files"),
         ("SELECT id FROM lake.trips WHERE id = $1", "needs values for its parameters"),
