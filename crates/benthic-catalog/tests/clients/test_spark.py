@@ -1,7 +1,7 @@
 """Spark reads and changes tables, with Iceberg's own package. JDBC drivers query the SQL server.
 
 `make test-catalog-spark` runs these tests: Spark and Iceberg's package are 600 MB. The JDBC drivers
-are here because Spark has a Java machine, and downloads them."""
+are here because Spark starts a Java virtual machine, and downloads them."""
 
 import contextlib
 import datetime
@@ -119,7 +119,7 @@ def sql_server(store):
 
 
 def java():
-    """The Java machine of Spark."""
+    """The gateway to the Java virtual machine of Spark."""
     import pyspark.sql
 
     return pyspark.sql.SparkSession.active().sparkContext._gateway
