@@ -367,7 +367,7 @@ keycloak: java-packages maven-packages
 		rm target/keycloak-quarkus-dist-*.tar.gz; }
 
 s3-packages:
-	@command -v openssl >/dev/null && command -v rclone >/dev/null || { $(call apt,openssl rclone); }
+	@command -v openssl >/dev/null && command -v rclone >/dev/null && command -v restic >/dev/null || { $(call apt,openssl rclone restic); }
 
 # The tests open the status page and the console in a browser.
 page-packages:
