@@ -1,10 +1,10 @@
 //! The documents that clients send: checks that `s3s` does not make.
 //!
 //! `s3s` verifies only one checksum of a document, and reports a mismatch as a server error. It
-//! ignores unknown elements at the top of a document, and all text in CDATA sections. So a typing
-//! error could remove all notifications of a bucket, and a lifecycle rule with its prefix in a
-//! CDATA section would match every object. [`Document`] sees the bytes before `s3s` does, and
-//! refuses such documents. Rejected: parsers of our own for all documents.
+//! ignores unknown elements at the top of a document and in lists, and all text in CDATA sections.
+//! So a typing error could remove all notifications or grants of a bucket, and a lifecycle rule
+//! with its prefix in a CDATA section would match every object. [`Document`] sees the bytes before
+//! `s3s` does, and refuses such documents. Rejected: parsers of our own for all documents.
 
 use super::checksums::{ALGORITHMS, Algorithm, Declaration, Verifier, single_checksum};
 use super::http::XML_BYTES_MAX;
@@ -15,7 +15,8 @@ use quick_xml::events::Event;
 use s3s::crypto::{Checksum as _, Sha256};
 use s3s::{S3Result, s3_error};
 
-/// The elements at the top of each document, by its root. `s3s` refuses unknown elements below.
+/// The elements at the top of each document, by its root. Below, `s3s` refuses unknown elements
+/// outside of [`LISTS`].
 const ELEMENTS: [(&str, &[&str]); 21] = [
     ("AccessControlPolicy", &["AccessControlList", "Owner"]),
     ("BucketLifecycleConfiguration", &["Rule"]),
@@ -59,6 +60,15 @@ const SELECT: [&str; 6] = [
     "OutputSerialization",
     "RequestProgress",
     "ScanRange",
+];
+
+/// The lists in documents that are elements of their own, and the element that each may have.
+const LISTS: [(&str, &str); 5] = [
+    ("AccessControlList", "Grant"),
+    ("RoutingRules", "RoutingRule"),
+    ("TagSet", "Tag"),
+    ("Tags", "Tag"),
+    ("TargetGrants", "Grant"),
 ];
 
 /// Verifies a document against the checksums in the request headers, and checks its elements.
@@ -135,9 +145,10 @@ impl Document {
 
 /// Refuses what `s3s` would ignore. It reports all other faults of a document itself.
 fn check_elements(document: &[u8]) -> S3Result<()> {
-    let Ok(text) = std::str::from_utf8(document) else { return Ok(()) };
-    let mut reader = Reader::from_str(text);
+    let mut reader = Reader::from_reader(document);
     let mut known: &[&str] = &[];
+    // The depth and the name of the elements of the last list.
+    let mut list: Option<(usize, &str)> = None;
     let mut depth = 0_usize;
     loop {
         let event = match reader.read_event() {
@@ -147,16 +158,24 @@ fn check_elements(document: &[u8]) -> S3Result<()> {
         if let Event::Start(start) | Event::Empty(start) = &event {
             let name = start.name();
             let name: &str = name.as_ref();
-            match depth {
+            let is_unknown = match depth {
                 // Not a document of the gateway, or not XML.
                 0 => match ELEMENTS.iter().find(|(root, _)| *root == name) {
-                    Some((_, elements)) => known = *elements,
+                    Some((_, elements)) => {
+                        known = *elements;
+                        false
+                    }
                     None => return Ok(()),
                 },
-                1 if !known.contains(&name) => {
-                    return Err(s3_error!(MalformedXML, "the document has the unknown element {name}"));
-                }
-                _ => {}
+                1 => !known.contains(&name),
+                _ => list.is_some_and(|(inside, element)| depth == inside && name != element),
+            };
+            if is_unknown {
+                return Err(s3_error!(MalformedXML, "the document has the unknown element {name}"));
+            }
+            if list.is_none_or(|(inside, _)| depth < inside) {
+                let found = LISTS.iter().find(|(list, _)| *list == name);
+                list = found.map(|(_, element)| (depth + 1, *element));
             }
         }
         match event {

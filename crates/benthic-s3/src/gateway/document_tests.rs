@@ -1,4 +1,4 @@
-use super::{Document, ELEMENTS, check_elements};
+use super::{Document, ELEMENTS, LISTS, check_elements};
 use crate::events::{self, EventRules};
 use crate::gateway::http::XML_BYTES_MAX;
 use crate::lifecycle::{self, Rules};
@@ -21,7 +21,9 @@ fn unknown_elements_at_the_top_are_refused() {
     for (root, elements) in ELEMENTS {
         let with = |inner: &str| format!("<?xml version=\"1.0\"?>\n<{root} xmlns=\"x\">\n{inner}\n</{root}>");
         for element in elements {
-            assert!(!is_refused(&with(&format!("<!-- a -->\n<{element}><Any/>text</{element}>"))), "{root}");
+            let inner = LISTS.iter().find(|(list, _)| list == element).map_or("Any", |(_, inner)| *inner);
+            let whole = format!("<!-- a -->\n<{element}><{inner}><Any/></{inner}>text</{element}>");
+            assert!(!is_refused(&with(&whole)), "{root} {element}");
             assert!(!is_refused(&with(&format!("<{element}/><{element}>x</{element}>"))), "{root} {element}");
             let wrong = element.to_lowercase();
             assert!(is_refused(&with(&format!("<{wrong}>true</{wrong}>"))), "{root} {wrong}");
@@ -29,6 +31,30 @@ fn unknown_elements_at_the_top_are_refused() {
         assert!(is_refused(&with("<x/>")) && is_refused(&with("<a:Rule></a:Rule>")), "{root}");
         assert!(!is_refused(&with("")) && !is_refused(&format!("<{root}/>")), "{root}");
     }
+}
+
+#[test]
+fn unknown_elements_of_lists_are_refused() {
+    for (root, list) in [
+        ("AccessControlPolicy", "AccessControlList"),
+        ("CreateBucketConfiguration", "Tags"),
+        ("Tagging", "TagSet"),
+        ("WebsiteConfiguration", "RoutingRules"),
+    ] {
+        let (_, element) = LISTS.iter().find(|(name, _)| *name == list).unwrap();
+        let with = |inner: &str| format!("<{root}><{list}>\n{inner}</{list}></{root}>");
+        assert!(!is_refused(&with("")), "{list}");
+        assert!(!is_refused(&with(&format!("<{element}><Any>a</Any></{element}><{element}/>"))), "{list}");
+        for wrong in [format!("<x:{element}/>"), format!("<{element}/><{}/>", element.to_lowercase())] {
+            assert!(is_refused(&with(&wrong)), "{list} {wrong}");
+        }
+    }
+    let logging = "<BucketLoggingStatus><LoggingEnabled><TargetGrants><Grant/></TargetGrants>\
+        <TargetPrefix>a</TargetPrefix></LoggingEnabled></BucketLoggingStatus>";
+    assert!(!is_refused(logging) && is_refused(&logging.replace("<Grant/>", "<grant/>")));
+    // An empty list ends at once.
+    let acl = "<AccessControlPolicy><AccessControlList/><Owner><ID>a</ID></Owner></AccessControlPolicy>";
+    assert!(!is_refused(acl));
 }
 
 #[test]
