@@ -469,10 +469,15 @@ impl Server {
         self.hosts.bucket(host).or_else(|| first().map(str::to_owned))
     }
 
-    /// Whether a request addresses a bucket without a key.
+    /// Whether a request addresses a bucket without a key. A key may begin with a slash.
     fn is_bucket(&self, request: &Request<Incoming>) -> bool {
-        let path = request.uri().path().trim_start_matches('/').trim_end_matches('/');
-        path.is_empty() || (!path.contains('/') && self.hosts.bucket(host_of(request)).is_none())
+        let path = request.uri().path();
+        let path = path.strip_prefix('/').unwrap_or(path);
+        let key = match self.hosts.bucket(host_of(request)) {
+            Some(_) => Some(path),
+            None => path.split_once('/').map(|(_, key)| key),
+        };
+        key.is_none_or(str::is_empty)
     }
 }
 

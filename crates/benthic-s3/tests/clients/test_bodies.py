@@ -141,6 +141,13 @@ def test_damaged_settings_change_nothing(gateway, s3, bucket, query):
     assert send_signed(gateway, "PUT", path, right)[0] in (200, 204)
 
 
+def test_the_data_of_an_object_are_no_document(gateway, s3, bucket):
+    """Also not if the key is a slash."""
+    for key in ("/", "//", "a/"):
+        assert send_signed(gateway, "PUT", f"/{bucket}/{key}", b"<Delete><Unknown/></Delete>")[0] == 200, key
+        assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"<Delete><Unknown/></Delete>"
+
+
 BAD_DOCUMENT = ["MalformedXML", "MalformedACLError", "MissingSecurityHeader", "MissingRequestBodyError", "IllegalVersioningConfigurationException"]
 
 
