@@ -17,7 +17,7 @@ use s3s::{S3Result, s3_error};
 
 /// The elements at the top of each document, by its root. Below, `s3s` refuses unknown elements
 /// outside of [`LISTS`].
-const ELEMENTS: [(&str, &[&str]); 21] = [
+const ELEMENTS: [(&str, &[&str]); 22] = [
     ("AccessControlPolicy", &["AccessControlList", "Owner"]),
     ("BucketLifecycleConfiguration", &["Rule"]),
     ("BucketLoggingStatus", &["LoggingEnabled"]),
@@ -48,6 +48,7 @@ const ELEMENTS: [(&str, &[&str]); 21] = [
     // Some clients name the root after the type.
     ("SelectRequest", &SELECT),
     ("ServerSideEncryptionConfiguration", &["Rule"]),
+    ("TagResourceRequest", &["Tags"]),
     ("Tagging", &["TagSet"]),
     ("VersioningConfiguration", &["MfaDelete", "Status"]),
     ("WebsiteConfiguration", &["ErrorDocument", "IndexDocument", "RedirectAllRequestsTo", "RoutingRules"]),
@@ -144,7 +145,10 @@ impl Document {
 }
 
 /// Refuses what `s3s` would ignore. It reports all other faults of a document itself.
-fn check_elements(document: &[u8]) -> S3Result<()> {
+///
+/// # Errors
+/// `MalformedXML`.
+pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
     let mut reader = Reader::from_reader(document);
     let mut known: &[&str] = &[];
     // The depth and the name of the elements of the last list.

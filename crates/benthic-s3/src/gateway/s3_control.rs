@@ -6,6 +6,7 @@
 //! Source: the API reference of S3 Control (2018-08-20).
 
 use super::auth::Access;
+use super::document::check_elements;
 use super::service::Permission;
 use super::{Gateway, error, tags};
 use crate::sal::Bucket;
@@ -16,7 +17,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode, Uri};
 use s3s::dto::{CopySource, Tag};
 use s3s::route::S3Route;
-use s3s::xml::{DeError, Deserializer};
+use s3s::xml::Deserializer;
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 use std::sync::Arc;
 
@@ -125,18 +126,13 @@ fn bucket_of(path: &str) -> S3Result<String> {
 /// # Errors
 /// `MalformedXML`, also for an unknown element.
 fn tags_in(body: &[u8]) -> S3Result<tags::Pairs> {
+    check_elements(body)?;
     let mut document = Deserializer::new(body);
     let mut list: Vec<Tag> = Vec::new();
     let parsed = document.named_element(ROOT, |document| {
-        document.for_each_element(|document, name| match name {
-            b"Tags" => document.for_each_element(|document, name| match name {
-                b"Tag" => {
-                    list.push(document.content()?);
-                    Ok(())
-                }
-                _ => Err(DeError::UnexpectedTagName),
-            }),
-            _ => Err(DeError::UnexpectedTagName),
+        document.for_each_element(|document, _| {
+            list.extend(document.list_content::<Tag>("Tag")?);
+            Ok(())
         })
     });
     let parsed = parsed.and_then(|()| document.expect_eof());

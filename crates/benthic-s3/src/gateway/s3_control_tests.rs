@@ -14,6 +14,8 @@ fn tags_are_parsed() {
     }
     assert!(tags_in(DOCUMENT.replace("<Value/>", "<Value/><Other/>").as_bytes()).is_err());
     assert!(tags_in(DOCUMENT.replace("</Tags>", "<Other/></Tags>").as_bytes()).is_err());
+    assert!(tags_in(DOCUMENT.replace("</Tags>", "</Tags><Other/>").as_bytes()).is_err());
+    assert!(tags_in(DOCUMENT.replace(">1<", "><![CDATA[1]]><").as_bytes()).is_err());
 }
 
 #[test]

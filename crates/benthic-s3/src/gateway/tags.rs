@@ -1,6 +1,7 @@
 //! Tags of objects and buckets.
 
 use super::auth::On;
+use super::document::check_elements;
 use super::versions::version_field;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Object};
@@ -30,6 +31,7 @@ pub(super) fn parse(header: &str) -> S3Result<Pairs> {
 
 /// Brings a document of tags into the format of the header `x-amz-tagging`.
 pub(super) fn header_of(document: &str) -> S3Result<String> {
+    check_elements(document.as_bytes())?;
     let mut parser = Deserializer::new(document.as_bytes());
     let parsed = Tagging::deserialize(&mut parser);
     let parsed = parsed.and_then(|tagging| parser.expect_eof().map(|()| tagging));

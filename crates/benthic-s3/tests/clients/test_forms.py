@@ -113,6 +113,8 @@ def test_a_form_has_tags_and_an_acl(gateway, s3, bucket, policy):
         ({"acl": "all"}, "InvalidArgument"),
         ({"acl": "private", "x-amz-acl": "private"}, "InvalidRequest"),
         ({"tagging": "<Tagging>"}, "MalformedXML"),
+        ({"tagging": TAGS.replace("<Value>1<", "<Value><![CDATA[1]]><")}, "MalformedXML"),
+        ({"tagging": TAGS.replace("<TagSet>", "<TagSet><tag/>")}, "MalformedXML"),
         ({"tagging": TAGS, "x-amz-tagging": "a=1"}, "InvalidRequest"),
         ({"tagging": f"<Tagging><TagSet>{many}</TagSet></Tagging>"}, "InvalidTag"),
     ]:
