@@ -473,11 +473,8 @@ impl Server {
     fn is_bucket(&self, request: &Request<Incoming>) -> bool {
         let path = request.uri().path();
         let path = path.strip_prefix('/').unwrap_or(path);
-        let key = match self.hosts.bucket(host_of(request)) {
-            Some(_) => Some(path),
-            None => path.split_once('/').map(|(_, key)| key),
-        };
-        key.is_none_or(str::is_empty)
+        let (_, key) = path.split_once('/').unwrap_or_default();
+        path.is_empty() || (key.is_empty() && self.hosts.bucket(host_of(request)).is_none())
     }
 }
 
