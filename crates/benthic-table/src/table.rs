@@ -69,7 +69,8 @@ impl Table {
     /// As [`Table::create`], with an id that the caller has drawn.
     ///
     /// # Errors
-    /// As [`Table::create`]; `AlreadyExists` if the id is zero or a table with it has objects.
+    /// As [`Table::create`]; `AlreadyExists` if the id is zero or a table with it has objects. Of two
+    /// calls with the same id and name, one fails.
     pub async fn create_as(
         pool: Arc<dyn Pool>,
         name: &str,
@@ -103,7 +104,7 @@ impl Table {
                 Ok(true) => return Ok(table),
                 // The next attempt would wait as long if the store does not answer.
                 Ok(false) => match table.heads.read().await {
-                    Ok((head, _)) if head.id == table.id => return Ok(table),
+                    Ok((head, _)) if is_created_by(&head, id, writer) => return Ok(table),
                     Err(error) if error.kind() == ErrorKind::Unavailable => {
                         let message = "the store does not answer, and the table may have been created";
                         return Err(error.with_kind(ErrorKind::OutcomeUnknown).with("note", message));
@@ -111,7 +112,7 @@ impl Table {
                     _ => {}
                 },
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    return table.resolve_create(error).await;
+                    return table.resolve_create(error, writer).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -119,9 +120,9 @@ impl Table {
     }
 
     /// Finds out whether this call created the existing head.
-    async fn resolve_create(self, error: Error) -> Result<Table> {
+    async fn resolve_create(self, error: Error, writer: Id) -> Result<Table> {
         let message = match self.heads.read().await {
-            Ok((head, _)) if head.id == self.id => return Ok(self),
+            Ok((head, _)) if is_created_by(&head, self.id, writer) => return Ok(self),
             Ok((head, _)) if head.state == TableState::Dropping => {
                 "a table of this name is being dropped; drop it again to complete the drop"
             }
@@ -247,4 +248,10 @@ impl Table {
             })
             .await
     }
+}
+
+/// Whether a head is of the table that a call created with this id and writer. Another call may
+/// have the same id.
+fn is_created_by(head: &Head, id: Id, writer: Id) -> bool {
+    head.id == id && head.snapshots.iter().any(|snapshot| snapshot.writer == writer)
 }

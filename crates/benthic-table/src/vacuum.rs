@@ -1,10 +1,11 @@
 //! Removes garbage: old snapshots, objects of crashed writers, and dropped tables.
 
-use crate::head::{Head, TableState};
+use crate::head::{Head, Operation, TableState};
 use crate::heads::{HeadStore, list_names};
 use crate::ids::{ACCESS, Id, TableObject};
 use crate::list::{FileEntry, read_list};
 use crate::object;
+use crate::table::Table;
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result};
 use futures::stream::TryStreamExt;
 use std::collections::HashSet;
@@ -181,6 +182,26 @@ pub async fn drop_table(
         .await?;
     let intent_age_ms = if force { 0 } else { DAY_MS };
     finish_drop(&heads, &head, intent_age_ms, environment.unix_ms()).await
+}
+
+impl Table {
+    /// Drops a table whose first rows could not be written. Leaves a table that another client has
+    /// changed.
+    ///
+    /// # Errors
+    /// `Conflict` if the table has a snapshot after its first one, or another table has its name;
+    /// as [`drop_table`].
+    pub async fn drop_unchanged(&self) -> Result<DropResult> {
+        let change = |head: &mut Head| match head.snapshots.as_slice() {
+            [first] if head.id == self.id && first.operation == Operation::Create => {
+                head.state = TableState::Dropping;
+                Ok(())
+            }
+            _ => Err(Error::new(ErrorKind::Conflict, "another client has changed the table")),
+        };
+        let ((), head) = self.heads.commit(Id::draw(&self.environment)?, change).await?;
+        finish_drop(&self.heads, &head, 0, self.environment.unix_ms()).await
+    }
 }
 
 async fn finish_drop(heads: &HeadStore, head: &Head, intent_age_ms: u64, now_ms: u64) -> Result<DropResult> {

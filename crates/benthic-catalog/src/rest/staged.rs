@@ -15,9 +15,8 @@ use crate::iceberg::view::TableView;
 use benthic_core::{Environment, Error, ErrorKind};
 use benthic_s3::grants::Grant;
 use benthic_table::head::Head;
-use benthic_table::{Definition, Table, drop_table};
+use benthic_table::{Definition, Table};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 impl Catalog {
     /// The metadata of a table that the client will create.
@@ -79,9 +78,8 @@ impl Catalog {
         }
         let definition = definition::of_request(&new.request).map_err(Failure::of_table)?;
         let pool = self.views.store().open_pool(namespace).await?;
-        let environment = Environment::default();
-        let created = Table::create_as(Arc::clone(&pool), name, &definition, environment.clone(), id).await;
-        created.map_err(Failure::of_table)?;
+        let created = Table::create_as(pool, name, &definition, Environment::default(), id).await;
+        let created = created.map_err(Failure::of_table)?;
         let Some(manifest_list) = new.manifest_list else { return Ok(()) };
         let filled = async {
             let view = TableView::open(&**self.views.store(), namespace, name).await?;
@@ -89,9 +87,9 @@ impl Catalog {
         };
         let Err(error) = filled.await else { return Ok(()) };
         if error.kind() != ErrorKind::OutcomeUnknown
-            && let Err(left) = drop_table(pool, name, true, &environment).await
+            && let Err(left) = created.drop_unchanged().await
         {
-            tracing::warn!(%left, "an empty table remains; `benthic table drop` removes it");
+            tracing::warn!(%left, "a table remains without these rows; `benthic table drop` removes it");
         }
         Err(Failure::of_commit(error))
     }

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use benthic_core::names::TABLES_NAMESPACE;
 use benthic_core::{Error, ErrorKind, ObjectId, Pool};
 use benthic_table::ids::{Id, head_object};
-use benthic_table::{Definition, SnapshotSelector, Table, VacuumOptions, WriterOptions, vacuum};
+use benthic_table::{Definition, SnapshotSelector, Table, VacuumOptions, WriterOptions, drop_table, vacuum};
 use benthic_testkit::random::Rng;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -178,5 +178,16 @@ fn two_tables_never_have_the_same_objects() {
         assert_eq!(create_as("other", id).err().unwrap().kind(), ErrorKind::AlreadyExists);
     }
     assert_eq!(create_as("t", Id(7)).err().unwrap().kind(), ErrorKind::AlreadyExists);
-    assert_eq!(create_as("other", Id(7)).unwrap().id(), Id(7));
+    let other = create_as("other", Id(7)).unwrap();
+    assert_eq!(other.id(), Id(7));
+    // A second call is not taken for the first one, although the table has no objects yet.
+    assert_eq!(create_as("other", Id(7)).err().unwrap().kind(), ErrorKind::AlreadyExists);
+    // Rows of another client stay, and so does another table with the name.
+    append(&other, &rows(0..10));
+    assert_eq!(block_on(other.drop_unchanged()).err().unwrap().kind(), ErrorKind::Conflict);
+    assert!(block_on(drop_table(Arc::clone(&pool), "other", false, &environment)).unwrap().finished);
+    let newer = create_as("other", Id(8)).unwrap();
+    assert_eq!(block_on(other.drop_unchanged()).err().unwrap().kind(), ErrorKind::Conflict);
+    assert!(block_on(newer.drop_unchanged()).unwrap().finished);
+    assert_eq!(block_on(newer.drop_unchanged()).err().unwrap().kind(), ErrorKind::NotFound);
 }
