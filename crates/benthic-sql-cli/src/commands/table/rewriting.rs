@@ -10,6 +10,7 @@ use benthic_program::units::parse_size;
 use benthic_sql::cluster::Cluster;
 use benthic_table::{FileEntry, Rewritten, RowStream, Snapshot, Table, WriterOptions};
 use clap::Args;
+use futures::stream::{StreamExt, TryStreamExt};
 use std::time::Duration;
 
 /// Shorter waits add up before the program waits.
@@ -73,6 +74,11 @@ impl Done {
     }
 }
 
+/// Fails after a signal.
+fn goes_on() -> Result<()> {
+    interrupt::check().map_err(|_| Error::new(ErrorKind::Unavailable, "a signal ended the command"))
+}
+
 /// Writes the objects again, clustered if the user wants it, and commits one group after the other.
 /// After a failure or a signal, the groups before it stay. If other changes of the table prevent a
 /// group, the next one follows.
@@ -100,12 +106,20 @@ pub async fn rewrite_groups(
             }
             debt = Duration::ZERO;
         }
-        interrupt::check().map_err(|_| Error::new(ErrorKind::Unavailable, "a signal ended the command"))
+        goes_on()
     };
     let mut order =
         async |snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream| -> Result<RowStream> {
             match cluster {
-                Some(cluster) => cluster.order(snapshot, objects, rows).await,
+                // The first sorted row comes after the last row is read, so that `pace` ends before.
+                Some(cluster) => Ok(cluster
+                    .order(snapshot, objects, rows)
+                    .await?
+                    .and_then(async |batch| {
+                        tokio::task::yield_now().await;
+                        goes_on().map(|()| batch)
+                    })
+                    .boxed()),
                 None => Ok(rows),
             }
         };
