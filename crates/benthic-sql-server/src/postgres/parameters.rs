@@ -8,6 +8,9 @@ use benthic_sql::errors::from_datafusion;
 use bytes::{Buf, Bytes};
 use datafusion::common::ScalarValue;
 
+/// Limit of the items of an array. In memory, an item takes much more than in a message.
+const ITEMS_MAX: usize = 1_000_000;
+
 /// The number of Postgres' type of each parameter: the client's choice, or the one that the query
 /// implies.
 pub fn parameter_types(declared: &[u32], implied: &[Option<DataType>]) -> Vec<u32> {
@@ -107,6 +110,16 @@ fn array(value: Bytes, is_binary: bool, item: &DataType) -> Result<ScalarValue> 
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, item)))
 }
 
+/// Adds an item of an array.
+fn push(items: &mut Vec<Option<ScalarValue>>, item: Option<ScalarValue>) -> Result<()> {
+    if items.len() == ITEMS_MAX {
+        let message = "an array has too many items; send them in several queries";
+        return Err(Error::new(ErrorKind::LimitExceeded, message).with("items_max", ITEMS_MAX));
+    }
+    items.push(item);
+    Ok(())
+}
+
 fn binary_items(value: Bytes) -> Result<Vec<Option<ScalarValue>>> {
     let mut fields = Fields(value);
     let (dimensions, _has_nulls, oid) = (fields.i32()?, fields.i32()?, fields.u32()?);
@@ -118,22 +131,24 @@ fn binary_items(value: Bytes) -> Result<Vec<Option<ScalarValue>>> {
     if dimensions == 1 {
         let (count, _first) = (fields.i32()?, fields.i32()?);
         for _ in 0..count {
-            items.push(fields.value()?.map(|value| binary(value, oid)).transpose()?);
+            push(&mut items, fields.value()?.map(|value| binary(value, oid)).transpose()?)?;
         }
     }
     if fields.0.is_empty() { Ok(items) } else { Err(wrong_len(())) }
 }
 
-/// The items of an array such as `{a,"b, c",NULL}`.
+/// The items of an array such as `{a, "b, c", NULL}`.
 fn text_items(value: &[u8], wanted: &DataType) -> Result<Vec<Option<ScalarValue>>> {
     let invalid = || garbage("an array must be items between { and }, with commas between them");
     let text_of = std::str::from_utf8(value).map_err(|_| garbage("the value of a parameter is not UTF-8"))?;
-    let inner = text_of.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(invalid)?;
+    let inner = text_of.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = inner.ok_or_else(invalid)?.trim_start();
     let (mut items, mut rest) = (Vec::new(), inner.chars().peekable());
     if inner.is_empty() {
         return Ok(items);
     }
     loop {
+        while rest.next_if(|next| next.is_whitespace()).is_some() {}
         let mut item = String::new();
         let is_quoted = rest.next_if_eq(&'"').is_some();
         loop {
@@ -153,8 +168,13 @@ fn text_items(value: &[u8], wanted: &DataType) -> Result<Vec<Option<ScalarValue>
                 Some(_) => item.extend(rest.next()),
             }
         }
+        while rest.next_if(|next| next.is_whitespace()).is_some() {}
+        let item = if is_quoted { item.as_str() } else { item.trim_end() };
+        if !is_quoted && item.is_empty() {
+            return Err(invalid());
+        }
         let is_null = !is_quoted && item.eq_ignore_ascii_case("null");
-        items.push(if is_null { None } else { Some(text(item.as_bytes(), wanted)?) });
+        push(&mut items, if is_null { None } else { Some(text(item.as_bytes(), wanted)?) })?;
         match rest.next() {
             None => return Ok(items),
             Some(',') => {}
@@ -199,3 +219,7 @@ fn numeric(fields: &mut Fields) -> Result<ScalarValue> {
     text.push_str(&fraction);
     Ok(ScalarValue::Utf8(Some(text)))
 }
+
+#[cfg(test)]
+#[path = "parameters_tests.rs"]
+mod tests;
