@@ -125,6 +125,7 @@ def test_deep_and_long_statements_are_refused_or_run(server):
             " UNION ALL ".join(["SELECT 1"] * 600),
             "SELECT 1" + "::int" * 990,
             "SELECT 1" + " IS NULL" * 990,
+            "COPY (SELECT 'a'" + "||'a'" * 1_980 + ") TO STDOUT",
         ]:
             found = wire.query(sql)
             assert found[-1][0] == b"Z" and not errors(found), (sql[:60], errors(found))

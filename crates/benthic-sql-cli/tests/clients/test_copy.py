@@ -20,7 +20,7 @@ def copied(server, sql):
 def test_rows_are_copied_as_text_and_csv(server):
     assert copied(server, f"COPY {SORTED} TO STDOUT") == b"1\tOslo\t10.5\n2\tRome\t20.25\n3\t\\N\t\\N\n"
     csv = b"1,Oslo,10.5\n2,Rome,20.25\n3,,\n"
-    assert copied(server, f"copy {SORTED} to stdout (format csv)") == csv
+    assert copied(server, f"/* all */ copy {SORTED} to stdout (format csv)") == csv
     assert copied(server, f"COPY {SORTED} TO STDOUT WITH CSV HEADER") == b"id,city,fare\n" + csv
     assert sorted(copied(server, "COPY lake.trips (city, id) TO STDOUT").splitlines()) == [b"Oslo\t1", b"Rome\t2", b"\\N\t3"]
     special = "SELECT 'x,\"y\"' AS a, '' AS b, NULL AS c, 'q' || chr(9) || chr(10) || '\\' AS d"

@@ -108,7 +108,7 @@ fn unquoted(word: &str) -> String {
 }
 
 /// The text from the first word on.
-fn without_comments(mut sql: &str) -> &str {
+pub fn without_comments(mut sql: &str) -> &str {
     loop {
         sql = sql.trim_start_matches(|c: char| c.is_whitespace() || c == ';');
         if let Some(comment) = sql.strip_prefix("--") {

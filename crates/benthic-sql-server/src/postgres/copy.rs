@@ -3,6 +3,7 @@
 //!
 //! Source: Postgres' documentation, "COPY", section "File Formats".
 
+use super::control::without_comments;
 use super::encode::put_plain;
 use super::messages::Writer;
 use crate::statement;
@@ -39,15 +40,17 @@ pub struct CopyOut {
     has_names: bool,
 }
 
-/// Recognizes `COPY`. Returns `None` for other statements.
+/// Whether a statement is `COPY`.
+pub fn is_copy(sql: &str) -> bool {
+    let mut words = without_comments(sql).split(|c: char| c.is_whitespace() || c == '(');
+    words.next().is_some_and(|verb| verb.eq_ignore_ascii_case("COPY"))
+}
+
+/// Reads a statement `COPY`. Runs on a thread of queries, because a deep statement needs its stack.
 ///
 /// # Errors
 /// `InvalidArgument` for invalid SQL; `Unsupported` for other kinds of COPY and for options.
-pub fn parse(sql: &str) -> Result<Option<CopyOut>> {
-    let verb = sql.split(|c: char| c.is_whitespace() || c == '(').find(|word| !word.is_empty());
-    if !verb.is_some_and(|verb| verb.eq_ignore_ascii_case("COPY")) {
-        return Ok(None);
-    }
+pub fn parse(sql: &str) -> Result<CopyOut> {
     statement::check(sql)?;
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql);
     let mut parsed = parsed.map_err(|error| {
@@ -99,7 +102,7 @@ pub fn parse(sql: &str) -> Result<Option<CopyOut>> {
             other => return Err(unsupported("COPY has the options FORMAT and HEADER").with("option", other)),
         }
     }
-    Ok(Some(copy))
+    Ok(copy)
 }
 
 fn unsupported(message: &str) -> Error {

@@ -2,7 +2,7 @@
 //! that use them.
 
 use super::control::{self, Control, SessionSettings};
-use super::copy::{self, CopyOut, RowForm};
+use super::copy::{self, RowForm};
 use super::encode;
 use super::messages::{Fields, Writer, garbage};
 use super::parameters::{decode, parameter_types};
@@ -93,8 +93,8 @@ impl Session {
             self.writer.message(b'I', |_| {});
         }
         for sql in statements {
-            if let Some(copy) = copy::parse(sql)? {
-                self.copy(&copy).await?;
+            if copy::is_copy(sql) {
+                self.copy(sql).await?;
                 continue;
             }
             let mut portal = match control::parse(sql)? {
@@ -127,7 +127,10 @@ impl Session {
     }
 
     /// Sends the rows of `COPY … TO STDOUT`.
-    async fn copy(&mut self, copy: &CopyOut) -> std::result::Result<(), Fault> {
+    async fn copy(&mut self, sql: &str) -> std::result::Result<(), Fault> {
+        let (admission, sql) = (self.admit().await?, sql.to_owned());
+        let copy = admission.run(async move { copy::parse(&sql) }).await?;
+        drop(admission);
         let (planned, work) = self.plan_without_parameters(&copy.query).await?;
         let admission = self.admit().await?;
         let mut running = Running::start(planned, work, admission, copy.form).await?;
