@@ -239,7 +239,7 @@ impl Writer {
     ) -> Result<bool> {
         let written = async {
             let (mut sender, rows) = mpsc::channel(0);
-            let mut rows = order(base, group, rows.map(Ok).boxed()).await?;
+            let rows = order(base, group, rows.map(Ok).boxed()).await?;
             let read = async move {
                 for entry in group {
                     let mut stored = base.read(entry, base.schema()).await?;
@@ -262,7 +262,8 @@ impl Writer {
                 Ok::<(), Error>(())
             };
             let write = async {
-                let mut count = 0;
+                // Dropped at the end, so that reading does not wait for a stream that ended early.
+                let (mut rows, mut count) = (rows, 0);
                 while let Some(batch) = rows.try_next().await? {
                     count += batch.num_rows() as u64;
                     self.write(&batch).await?;
@@ -272,7 +273,9 @@ impl Writer {
             let ((), count) = try_join(read, write).await?;
             let live = group.iter().map(FileEntry::live_rows).sum::<u64>();
             if count != live {
-                let error = Error::new(ErrorKind::Internal, "a rewrite would change the number of rows");
+                let message =
+                    "a rewrite would change the number of rows; check the table with `benthic table fsck`";
+                let error = Error::new(ErrorKind::Internal, message);
                 return Err(error.with("rows", live).with("rows_written", count));
             }
             group.iter().try_for_each(|entry| self.delete(entry, &entry.stored_rows()?))

@@ -12,12 +12,12 @@ use arrow::compute::{lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type};
 use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_table::{
-    Alter, Codec, Definition, FileEntry, LayoutChange, Operation, Partitioning, Rows, Snapshot,
+    Alter, Codec, Definition, FileEntry, LayoutChange, Operation, Partitioning, RowStream, Rows, Snapshot,
     SnapshotSelector, Table, VacuumOptions, WriterOptions, drop_table, vacuum,
 };
 use benthic_testkit::random::Rng;
-use futures::TryStreamExt;
 use futures::executor::block_on;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -396,6 +396,52 @@ fn a_rewrite_that_fails_changes_nothing_and_is_continued() {
     assert_eq!(block_on(try_rewrite_all(&table)).unwrap(), 1);
     assert_eq!(ids(&current(&table)), (0..1_000).collect::<Vec<_>>());
     assert_eq!(ids(&before), (0..1_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_rewrite_has_the_order_of_a_stream_and_refuses_one_with_other_rows() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    append(&table, &rows(0..100));
+    append(&table, &rows(100..200));
+    let options = WriterOptions::default();
+    let groups = block_on(current(&table).to_compact(true, &options)).unwrap();
+    // Some batches, and then another one or an error.
+    let rewrite = |kept: usize, mut last: Option<Result<RecordBatch>>| {
+        let mut order = async |_: &Snapshot, _: &[FileEntry], stored: RowStream| -> Result<RowStream> {
+            let kept = stored.take(kept);
+            Ok(match last.take() {
+                Some(last) => kept.chain(stream::iter([last])).boxed(),
+                None => kept.boxed(),
+            })
+        };
+        block_on(table.rewrite_in_order(&groups[0], &options, &mut order, &mut async |_| Ok(())))
+    };
+    let failure = Error::new(ErrorKind::LimitExceeded, "no memory");
+    for (kept, last, kind) in [
+        (0, None, ErrorKind::Internal),
+        (1, None, ErrorKind::Internal),
+        (9, Some(Ok(rows(0..1))), ErrorKind::Internal),
+        (1, Some(Err(failure)), ErrorKind::LimitExceeded),
+    ] {
+        assert_eq!(rewrite(kept, last).unwrap_err().kind(), kind, "{kept}");
+        assert_eq!(block_on(table.head()).unwrap().intents, []);
+        assert_eq!(names(&pool, &table.id().namespace()), referred(&table), "no object of it remains");
+        assert_eq!(ids(&current(&table)), (0..200).collect::<Vec<_>>());
+    }
+    let mut reversed = async |_: &Snapshot, _: &[FileEntry], stored: RowStream| -> Result<RowStream> {
+        let all = async move {
+            let mut all: Vec<RecordBatch> = stored.try_collect().await?;
+            all.reverse();
+            Ok::<_, Error>(stream::iter(all.into_iter().map(Ok)))
+        };
+        Ok(stream::once(all).try_flatten().boxed())
+    };
+    let replaced = table.rewrite_in_order(&groups[0], &options, &mut reversed, &mut async |_| Ok(()));
+    assert_eq!(block_on(replaced).unwrap().replaced.len(), 2);
+    let found = read(&current(&table));
+    let found = found.column_by_name("id").unwrap().as_primitive::<Int64Type>().values();
+    assert_eq!(found.to_vec(), (100..200).chain(0..100).collect::<Vec<_>>());
 }
 
 /// Rows of 1 KiB in memory that compress to a few bytes.
