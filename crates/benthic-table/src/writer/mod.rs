@@ -68,11 +68,19 @@ pub struct WriterOptions {
     pub uploads_max: usize,
     /// Whether to add columns that the table lacks, rather than refuse them.
     pub add_columns: bool,
+    /// Whether a full object gets the rows that came first, also if the table sorts the rows of an
+    /// object. Otherwise the rows that wait for the next object are the last ones in that order.
+    pub keeps_order: bool,
 }
 
 impl Default for WriterOptions {
     fn default() -> WriterOptions {
-        WriterOptions { buffer_bytes_max: 256 * 1024 * 1024, uploads_max: 4, add_columns: false }
+        WriterOptions {
+            buffer_bytes_max: 256 * 1024 * 1024,
+            uploads_max: 4,
+            add_columns: false,
+            keeps_order: false,
+        }
     }
 }
 
@@ -348,14 +356,14 @@ impl Writer {
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
         let rows = rows.map_err(|source| error::arrow("rows cannot be concatenated", source))?;
         drop(buffer);
-        let rows = encode::sort_rows(rows, &self.layout, &self.schema)?;
+        let (rows, reason, bytes_target) = self.sorted(partition, rows, reason).await?;
         let mut start = 0;
         while start < rows.num_rows() {
             if reason == Flush::Full && start > 0 {
                 return self.add(partition, compact(rows.slice(start, rows.num_rows() - start))?);
             }
             let rest = rows.slice(start, rows.num_rows() - start);
-            let EncodedObject { objects, taken, entries } = self.encode_first(&rest).await?;
+            let EncodedObject { objects, taken, entries } = self.encode_first(&rest, bytes_target).await?;
             let largest_bytes = objects.iter().map(Vec::len).max().unwrap_or(0);
             let object = rest.slice(0, taken);
             if start + taken < rows.num_rows() || start == 0 {
@@ -378,10 +386,33 @@ impl Writer {
         Ok(())
     }
 
+    /// Sorts the rows of a partition. Returns them with the reason to write them and the target size
+    /// of their objects. If the rows keep their order, those that are too much for one object go
+    /// back to the buffer before the others are sorted.
+    async fn sorted(
+        &mut self,
+        partition: Option<i64>,
+        rows: RecordBatch,
+        reason: Flush,
+    ) -> Result<(RecordBatch, Flush, usize)> {
+        let bytes_target = self.object_bytes_target;
+        if reason != Flush::Full || !self.options.keeps_order || self.layout.sort.is_empty() {
+            return Ok((encode::sort_rows(rows, &self.layout, &self.schema)?, reason, bytes_target));
+        }
+        let sorted = encode::sort_rows(rows.clone(), &self.layout, &self.schema)?;
+        let taken = self.encode_first(&sorted, bytes_target).await?.taken;
+        if taken == sorted.num_rows() {
+            return Ok((sorted, reason, bytes_target));
+        }
+        self.add(partition, compact(rows.slice(taken, rows.num_rows() - taken))?)?;
+        let first = encode::sort_rows(rows.slice(0, taken), &self.layout, &self.schema)?;
+        // As many other rows may need a little more.
+        Ok((first, Flush::End, bytes_target + bytes_target / 8))
+    }
+
     /// Encodes the first of the rows as an object with its index pages, small enough for one
     /// operation.
-    async fn encode_first(&mut self, rows: &RecordBatch) -> Result<EncodedObject> {
-        let mut bytes_target = self.object_bytes_target;
+    async fn encode_first(&mut self, rows: &RecordBatch, mut bytes_target: usize) -> Result<EncodedObject> {
         loop {
             let encoded = encode::encode_object(rows, &self.layout, &self.schema, bytes_target);
             let (objects, taken) = encoded.await?;

@@ -91,7 +91,7 @@ pub async fn rewrite_groups(
     done: &mut Done,
 ) -> Outcome {
     let progress = Progress::bytes(label, groups.iter().flatten().map(FileEntry::all_bytes).sum());
-    let options = limits.options();
+    let options = WriterOptions { keeps_order: cluster.is_some(), ..limits.options() };
     let mut debt = Duration::ZERO;
     let mut pace = async |bytes: u64| -> Result<()> {
         progress.advance(bytes);
