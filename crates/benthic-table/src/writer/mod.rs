@@ -356,6 +356,7 @@ impl Writer {
         let rows = concat_batches(self.schema.arrow(), &buffer.batches);
         let rows = rows.map_err(|source| error::arrow("rows cannot be concatenated", source))?;
         drop(buffer);
+        let unsorted = self.options.keeps_order.then(|| rows.clone());
         let (rows, reason, bytes_target) = self.sorted(partition, rows, reason).await?;
         let mut start = 0;
         while start < rows.num_rows() {
@@ -376,7 +377,7 @@ impl Writer {
                 let fits = self.buffered_bytes + waiting_bytes <= self.options.buffer_bytes_max;
                 let is_full = waiting_bytes >= full_bytes(self.object_bytes_target, self.ratio);
                 if reason == Flush::Full && fits && !is_full {
-                    return self.add(partition, rows);
+                    return self.add(partition, unsorted.unwrap_or(rows));
                 }
                 self.is_limited_by_memory |= !is_full;
             }
