@@ -19,8 +19,8 @@ Commits about 1 GiB at a time: an interrupted compaction keeps what it has commi
 Queries and appends run meanwhile. `benthic table vacuum` removes the old objects.
 
 --cluster-by writes all objects again. Each new object gets rows with near values of the columns, so that a query with a \
-condition on any of them reads few objects. Rows of one commit are sorted together, and need temporary files for about \
-as many bytes. The setting is not kept: rows that are appended later are clustered by the next such command.
+condition on any of them reads few objects. Rows of one commit are sorted together, in temporary files \
+that are not compressed. The setting is not kept: rows that are appended later are clustered by the next such command.
 
 Examples:
   benthic table compact lake/trips
