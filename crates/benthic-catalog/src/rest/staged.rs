@@ -79,7 +79,7 @@ impl Catalog {
         let definition = definition::of_request(&new.request).map_err(Failure::of_table)?;
         let pool = self.views.store().open_pool(namespace).await?;
         let created = Table::create_as(pool, name, &definition, Environment::default(), id).await;
-        let created = created.map_err(Failure::of_table)?;
+        let created = created.map_err(Failure::of_commit)?;
         let Some(manifest_list) = new.manifest_list else { return Ok(()) };
         let filled = async {
             let view = TableView::open(&**self.views.store(), namespace, name).await?;
