@@ -69,8 +69,8 @@ impl Table {
     /// As [`Table::create`], with an id that the caller has drawn.
     ///
     /// # Errors
-    /// As [`Table::create`]; `AlreadyExists` if the id is zero or a table with it has objects. Of two
-    /// calls with the same id and name, one fails.
+    /// As [`Table::create`]; `AlreadyExists` if the id is zero or a table with it has objects. Of
+    /// two calls with the same id and name, one fails.
     pub async fn create_as(
         pool: Arc<dyn Pool>,
         name: &str,

@@ -387,9 +387,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Sorts the rows of a partition. Returns them with the reason to write them and the target size
-    /// of their objects. If the rows keep their order, those that are too much for one object go
-    /// back to the buffer before the others are sorted.
+    /// Sorts the rows of a partition. Returns them with the reason to write them and the target
+    /// size of their objects. If the rows keep their order, those that are too much for one object
+    /// go back to the buffer before the others are sorted.
     async fn sorted(
         &mut self,
         partition: Option<i64>,

@@ -111,7 +111,7 @@ pub async fn rewrite_groups(
     let mut order =
         async |snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream| -> Result<RowStream> {
             match cluster {
-                // The first sorted row comes after the last row is read, so that `pace` ends before.
+                // The first sorted row comes after the last call of `pace`.
                 Some(cluster) => Ok(cluster
                     .order(snapshot, objects, rows)
                     .await?
