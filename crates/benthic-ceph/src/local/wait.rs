@@ -20,6 +20,7 @@ const MANAGER_MODULES: &str = "MGR_MODULE_DEPENDENCY";
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
+const TICK_MAX: Duration = Duration::from_secs(1);
 
 impl Cluster {
     /// Starts daemons and waits until the monitor reports them as running.
@@ -73,6 +74,7 @@ impl Cluster {
         let mut waits_for = "the monitor".to_owned();
         let stopwatch = Stopwatch::start(&SystemClock);
         loop {
+            let poll = Stopwatch::start(&SystemClock);
             watch(&waits_for)?;
             self.check_alive(&self.daemons())?;
             match self.readiness() {
@@ -101,7 +103,7 @@ impl Cluster {
             if stopwatch.elapsed() > READY_LIMIT {
                 return Err(late(&waits_for, READY_LIMIT));
             }
-            pause();
+            pause_for(poll.elapsed());
         }
     }
 
@@ -116,6 +118,7 @@ impl Cluster {
     ) -> Result<()> {
         let stopwatch = Stopwatch::start(&SystemClock);
         loop {
+            let poll = Stopwatch::start(&SystemClock);
             watch(what)?;
             self.check_alive(daemons)?;
             if matches!(done(), Ok(true)) {
@@ -128,7 +131,7 @@ impl Cluster {
                     None => error,
                 });
             }
-            pause();
+            pause_for(poll.elapsed());
         }
     }
 
@@ -200,7 +203,13 @@ fn late(what: &str, limit: Duration) -> Error {
     Error::new(ErrorKind::Unavailable, message).with("limit_s", limit.as_secs())
 }
 
-#[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
 pub(super) fn pause() {
-    thread::sleep(TICK);
+    pause_for(TICK);
+}
+
+/// Waits as long as a poll took. A poll runs Ceph's program, which needs a core for some tenths of a
+/// second, and the daemons need it more.
+#[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
+fn pause_for(poll: Duration) {
+    thread::sleep(poll.clamp(TICK, TICK_MAX));
 }
