@@ -23,7 +23,8 @@ def test_ibis_queries_tables(connection):
     trips = connection.table("trips", database="lake")
     dear = trips.filter(trips.fare > 15).select("id", "city").execute()
     assert dear.to_dict("records") == [{"id": 2, "city": "Rome"}]
-    by_city = trips.filter(trips.city.isin(["Oslo", "Rome"])).group_by("city").agg(rows=trips.count(), fare=trips.fare.sum())
+    two = trips.filter(trips.city.isin(["Oslo", "Rome"]))
+    by_city = two.group_by("city").agg(rows=two.count(), fare=two.fare.sum())
     assert by_city.order_by("city").execute().to_dict("records") == [
         {"city": "Oslo", "rows": 1, "fare": 10.5},
         {"city": "Rome", "rows": 1, "fare": 20.25},
