@@ -207,8 +207,8 @@ pub(super) fn pause() {
     pause_for(TICK);
 }
 
-/// Waits as long as a poll took. A poll runs Ceph's program, which needs a core for some tenths of a
-/// second, and the daemons need it more.
+/// Waits as long as a poll took. A poll runs Ceph's program, which needs a core for some tenths of
+/// a second, and the daemons need it more.
 #[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
 fn pause_for(poll: Duration) {
     thread::sleep(poll.clamp(TICK, TICK_MAX));

@@ -158,8 +158,8 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     assert_eq!(json_lines(&fs::read(history).unwrap()).len(), 1, "one reading an hour");
 }
 
-/// OSDs of Ceph 18 and later accept no connection of a client without osd caps, and librados does not
-/// report it. Older ones answer such a client with errors.
+/// OSDs of Ceph 18 and later accept no connection of a client without osd caps, and librados does
+/// not report it. Older ones answer such a client with errors.
 fn missing_caps_are_reported(cluster: &TestCluster<'_>) {
     let are_silent = !cluster.ceph(&["--version"]).starts_with("ceph version 16.");
     let verdict = if are_silent { "down" } else { "degraded" };

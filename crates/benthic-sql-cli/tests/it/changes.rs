@@ -192,7 +192,8 @@ fn a_diff_has_the_columns_of_the_newer_schema() {
         "{\"id\": 1, \"change\": 7, \"tags\": [\"a\"]}\n{\"id\": 2, \"change\": 8, \"tags\": []}\n",
     );
     home.ok(&["create", "lake/n", "a.jsonl"]);
-    home.ok(&["alter", "lake/n", "--rename", "id:number", "--add", "note utf8"]);
+    home.ok(&["alter", "lake/n", "--rename", "id:number"]);
+    home.ok(&["alter", "lake/n", "--add", "note utf8"]);
     let before = home.json(&["show", "lake/n"])[0]["snapshot"].to_string();
     sql(&home, "UPDATE lake.n SET note = 'x' WHERE number = 2");
     // The table has a column `change`, so the new one has another name.
