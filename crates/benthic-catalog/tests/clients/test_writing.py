@@ -69,8 +69,9 @@ def test_nested_columns_are_written(store, lakes):
     store.create("lake/events_written", events())
     table = lakes.load_table("lake.events_written")
     table.append(events())
-    expected = [row for row in events().to_pylist() for _ in range(2)]
-    assert store.query("SELECT * FROM lake.events_written ORDER BY event").to_pylist() == expected
+    # PyIceberg 0.12 turns NULL lists into empty ones.
+    rows = [(row | {"muons": muons}) for row in events().to_pylist() for muons in (row["muons"], row["muons"] or [])]
+    assert sorted(store.query("SELECT * FROM lake.events_written").to_pylist(), key=repr) == sorted(rows, key=repr)
     with table.update_schema() as update:
         update.rename_column("vertex", "origin")
         update.add_column("run", LongType())
