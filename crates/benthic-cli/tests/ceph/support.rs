@@ -55,9 +55,14 @@ pub fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
 #[track_caller]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let began = Stopwatch::start(&SystemClock);
-    while !done() {
+    loop {
+        let poll = Stopwatch::start(&SystemClock);
+        if done() {
+            return;
+        }
         assert!(began.elapsed() < WAIT_LIMIT, "waited too long for {what}");
-        std::thread::park_timeout(Duration::from_millis(50));
+        // A poll that runs programs takes a core from the daemons for which it waits.
+        std::thread::park_timeout(poll.elapsed().clamp(Duration::from_millis(50), Duration::from_secs(1)));
     }
 }
 
