@@ -56,8 +56,7 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
     };
     let written: Result<()> = async {
         for entry in &removed {
-            let rows = entry.live().map_or_else(|| entry.stored_rows(), Ok)?;
-            writer.delete(entry, &rows)?;
+            writer.delete(entry, &entry.undeleted_rows()?)?;
         }
         for added in &files.added {
             let file = staging.file(&view.folder, &added.path).await?;

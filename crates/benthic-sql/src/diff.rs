@@ -74,7 +74,7 @@ async fn changed_parts(from: &Snapshot, to: &Snapshot) -> Result<Vec<Part>> {
         match before.remove(&entry.object) {
             None => parts.push(part(to, entry, 1)),
             Some(old) if old.deleted != entry.deleted => {
-                let (was, is) = (live(&old)?, live(&entry)?);
+                let (was, is) = (old.undeleted_rows()?, entry.undeleted_rows()?);
                 if let Some(removed) = only(old, &was.without(&is))? {
                     parts.push(part(from, removed, -1));
                 }
@@ -87,10 +87,6 @@ async fn changed_parts(from: &Snapshot, to: &Snapshot) -> Result<Vec<Part>> {
     }
     parts.extend(before.into_values().map(|entry| part(from, entry, -1)));
     Ok(parts)
-}
-
-fn live(entry: &FileEntry) -> Result<Rows> {
-    entry.live().map_or_else(|| entry.stored_rows(), Ok)
 }
 
 /// An object with only these rows; `None` if there are none.

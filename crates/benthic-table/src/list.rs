@@ -76,6 +76,14 @@ impl FileEntry {
         self.deleted.as_ref().map(|deleted| Rows::all(deleted.of()).without(deleted))
     }
 
+    /// The rows that are not deleted, also if no row is.
+    ///
+    /// # Errors
+    /// As [`FileEntry::stored_rows`].
+    pub fn undeleted_rows(&self) -> Result<Rows> {
+        self.live().map_or_else(|| self.stored_rows(), Ok)
+    }
+
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);

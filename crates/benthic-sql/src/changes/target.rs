@@ -125,7 +125,7 @@ impl PartitionStream for Group {
                 let names: Vec<&str> = names.filter(|name| *name != OBJECT && *name != ROW).collect();
                 let wanted = snapshot.schema().project(&names).map_err(external)?;
                 let rows = snapshot.read(&entry, &wanted).await.map_err(external)?;
-                let live = entry.live().map_or_else(|| entry.stored_rows(), Ok).map_err(external)?;
+                let live = entry.undeleted_rows().map_err(external)?;
                 let mut numbers = live.ranges().to_vec().into_iter().flatten();
                 let batches = rows.map_err(external).map(move |batch| {
                     let batch = batch?;
