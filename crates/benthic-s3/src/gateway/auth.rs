@@ -357,12 +357,12 @@ pub(super) fn authorize_for_account<T>(
     resource: &str,
     owner: Option<&str>,
 ) -> S3Result<String> {
-    authorize_settings(request, action, (resource, owner), (None, None))
+    authorize_creation(request, action, (resource, owner), (None, None))
 }
 
 /// Does what [`authorize_for_account`] does, for a request that creates a bucket. `settings` are
 /// its region and its object ownership.
-pub(super) fn authorize_settings<T>(
+pub(super) fn authorize_creation<T>(
     request: &S3Request<T>,
     action: &str,
     (resource, owner): (&str, Option<&str>),

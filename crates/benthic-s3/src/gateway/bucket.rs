@@ -1,7 +1,7 @@
 //! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation, and the versioning of a
 //! bucket.
 
-use super::auth::{authorize_for_account, authorize_settings};
+use super::auth::{authorize_creation, authorize_for_account};
 use super::{Gateway, acl, error, object_lock, public_access, refuse, timestamp};
 use crate::sal::{Attributes, NewBucket, Versioning};
 use benthic_core::{Error, ErrorKind};
@@ -55,7 +55,7 @@ impl Gateway {
             region.map(BucketLocationConstraint::as_str).filter(|region| !region.is_empty()),
             input.object_ownership.as_ref().map(ObjectOwnership::as_str),
         );
-        let owner = authorize_settings(&request, "s3:CreateBucket", (&arn, None), settings)?;
+        let owner = authorize_creation(&request, "s3:CreateBucket", (&arn, None), settings)?;
         let acl = acl::requested_acl!(input, input.grant_write.as_deref());
         let tags = configuration.and_then(|given| given.tags.as_ref());
         let has_lock = input.object_lock_enabled_for_bucket.unwrap_or(false);
@@ -67,7 +67,7 @@ impl Gateway {
             ("s3:PutBucketObjectLockConfiguration", has_lock),
         ] {
             if is_given {
-                authorize_settings(&request, action, (&arn, None), settings)?;
+                authorize_creation(&request, action, (&arn, None), settings)?;
             }
         }
         let mut attributes = Attributes::new();
