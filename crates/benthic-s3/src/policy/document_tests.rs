@@ -1,6 +1,5 @@
 use crate::identity::{Caller, IdentityKind, PrincipalIds, identity_arn};
 use crate::policy::{Document, Facts, Request};
-use benthic_core::Environment;
 use std::collections::BTreeSet;
 
 /// A request of which only the id of the caller is known.
@@ -104,7 +103,7 @@ fn an_exemption_is_for_the_user_of_its_time() {
 }
 
 #[test]
-fn a_policy_of_100_statements_costs_little() {
+fn a_policy_of_100_statements_decides() {
     let statements: Vec<serde_json::Value> = (0..100)
         .map(|number| {
             serde_json::json!({
@@ -116,15 +115,10 @@ fn a_policy_of_100_statements_costs_little() {
         .collect();
     let all = serde_json::json!({ "Version": "2012-10-17", "Statement": statements });
     let policy = Document::of_bucket(&all.to_string(), "b").unwrap();
-    let (caller, id, clock) = (user("lab", "ada"), UserId("AIDAQ"), Environment::default().clock);
-    let request = Request { resource: "arn:aws:s3:::b/home/ada/k", ..request(&caller, &id) };
-    let rounds = (0..5).map(|_| {
-        let begun_ms = clock.monotonic_ms();
-        assert!((0..1_000).all(|_| !policy.allows(&request)));
-        clock.monotonic_ms() - begun_ms
-    });
-    // The machine may be busy, so this only finds evaluations that take many times as long as they
-    // should, which is 20 microseconds.
-    let best_ms = rounds.min().unwrap();
-    assert!(best_ms <= 200, "{best_ms} microseconds");
+    let caller = user("lab", "ada");
+    for (id, allows, denies) in [("AIDAQ", false, false), ("AIDA0Q", true, false), ("AIDA99", false, true)] {
+        let id = UserId(id);
+        let request = Request { resource: "arn:aws:s3:::b/home/ada/k", ..request(&caller, &id) };
+        assert_eq!((policy.allows(&request), policy.verdict(&request).denies), (allows, denies), "{}", id.0);
+    }
 }
