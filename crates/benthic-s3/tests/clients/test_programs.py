@@ -113,9 +113,7 @@ def test_rclone_creates_and_removes_buckets(rclone):
     assert "made-by-rclone" not in rclone("lsd", ":s3:")
 
 
-@pytest.mark.skipif(not shutil.which("restic"), reason="restic is missing; `apt-get install restic` installs it")
 def test_restic_backs_up_checks_and_restores(gateway, bucket, tmp_path):
-    """Does not count for the table of operations, because restic may be missing."""
     environment = gateway.environment() | {"RESTIC_PASSWORD": "a password"}
     repository = ["--no-cache", "--repo", f"s3:{gateway.url}/{bucket}/backup"]
 
