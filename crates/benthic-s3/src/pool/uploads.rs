@@ -94,10 +94,12 @@ impl Uploads for PoolSal {
         after: u16,
         parts_max: usize,
     ) -> Result<(Vec<(u16, Part)>, bool)> {
-        self.upload(bucket, key, upload).await?;
         let shard = self.shard_of(bucket, key)?;
         let prefix = keys::parts_prefix(upload.into());
         let page = self.index_page(&shard, Some(keys::part(upload.into(), after)), &prefix).await?;
+        // Read after the parts: if another client ended the upload in between, this fails, and the
+        // upload does not look as if it had no parts.
+        self.upload(bucket, key, upload).await?;
         let more = page.more || page.entries.len() > parts_max;
         let parts = page.entries.iter().take(parts_max).map(|(key, value): &(Bytes, Bytes)| {
             let number = keys::part_number(key);
@@ -115,7 +117,6 @@ impl Uploads for PoolSal {
         parts: &[PartRef],
         attributes: &Attributes,
     ) -> Result<Object> {
-        let class = self.upload(bucket, key, upload).await?.class;
         let shard = self.shard_of(bucket, key)?;
         let mut stored: BTreeMap<u16, state::Part> = BTreeMap::new();
         self.for_each_entry(&shard, &keys::parts_prefix(upload.into()), |key, value| {
@@ -125,6 +126,8 @@ impl Uploads for PoolSal {
             Ok(())
         })
         .await?;
+        // Read after the parts, as in `list_parts`.
+        let class = self.upload(bucket, key, upload).await?.class;
         let mut segments = Vec::new();
         for part in parts {
             let found = stored.get(&part.number).filter(|found| Id::from(found.write) == part.write);
