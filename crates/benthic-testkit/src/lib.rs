@@ -13,6 +13,7 @@
 //! - [`program`]: runs a program in a temporary directory, as a user does.
 //! - [`random`]: random numbers and bytes from a seed.
 //! - [`seed`]: the seeds of random tests.
+//! - [`wait`]: pauses, and waiting for a condition.
 
 pub mod cluster;
 pub mod conformance;
@@ -26,3 +27,4 @@ pub mod power;
 pub mod program;
 pub mod random;
 pub mod seed;
+pub mod wait;

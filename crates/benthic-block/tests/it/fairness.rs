@@ -4,6 +4,7 @@ use crate::ram::Ram;
 use crate::support::{Client, Server, export};
 use benthic_block::Image;
 use benthic_block::nbd::Options;
+use benthic_testkit::wait;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +16,7 @@ const MIB: u64 = 1 << 20;
 fn settled(number: &AtomicUsize) -> usize {
     let mut last = usize::MAX;
     for _ in 0..100 {
-        std::thread::park_timeout(Duration::from_millis(100));
+        wait::pause(Duration::from_millis(100));
         let now = number.load(Ordering::SeqCst);
         if now == last && now > 0 {
             return now;
@@ -46,9 +47,7 @@ fn a_request_does_not_queue_behind_all_of_another_export() {
     assert!(arrived <= 200, "{arrived}");
     let mut other = Client::go_to(&server, "other");
     other.write(0, 1, 0, &[2; 512]);
-    while arrived_writes.load(Ordering::SeqCst) == arrived {
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
+    wait::until("the write of the other client", || arrived_writes.load(Ordering::SeqCst) != arrived);
     // The store is first come, first served.
     writes.add_permits(arrived + 1);
     assert_eq!(other.simple(), (0, 1));

@@ -5,6 +5,7 @@ use crate::support::{Client, NAME, Server, export};
 use benthic_block::nbd::Options;
 use benthic_block::{Image, Limits};
 use benthic_core::ErrorKind;
+use benthic_testkit::wait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,13 +23,7 @@ fn of_image(name: &str, kind: &str) -> String {
 }
 
 fn wait_for(server: &Server, name: &str, value: f64) {
-    for _ in 0..10_000 {
-        if sample(server, name) == value {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-    panic!("{name} is {} instead of {value}", sample(server, name));
+    wait::until(name, || sample(server, name) == value);
 }
 
 #[test]
@@ -87,7 +82,7 @@ fn requests_in_flight_and_clients_are_shown() {
     }
     wait_for(&server, in_flight, 5.0);
     wait_for(&server, clients, 2.0);
-    std::thread::park_timeout(Duration::from_millis(20));
+    wait::pause(Duration::from_millis(20));
     ram.writes.add_permits(10);
     for _ in 0..5 {
         client.simple();

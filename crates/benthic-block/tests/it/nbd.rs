@@ -5,6 +5,7 @@ use crate::support::{Client, NAME, Server, export, image, info_data, meta_data, 
 use benthic_block::Image;
 use benthic_block::nbd::{Address, CONNECTIONS_MAX, Exports, Listener, Options, serve};
 use benthic_core::ErrorKind;
+use benthic_testkit::wait;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -41,14 +42,9 @@ const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
+#[track_caller]
 pub fn wait_until(condition: impl Fn() -> bool) {
-    for _ in 0..10_000 {
-        if condition() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-    panic!("the condition did not become true within 10 s");
+    benthic_testkit::wait::until("the server", condition);
 }
 
 #[test]
@@ -377,7 +373,7 @@ fn a_stop_waits_for_writes_of_lost_clients() {
     wait_until(|| ram.started_writes.load(Ordering::SeqCst) == 1);
     drop(client);
     server.request_stop();
-    std::thread::park_timeout(Duration::from_millis(300));
+    wait::pause(Duration::from_millis(300));
     assert!(!server.has_ended());
     assert_eq!(ram.flushes.load(Ordering::SeqCst), 0);
     ram.writes.add_permits(1);
@@ -394,7 +390,7 @@ fn a_stop_sends_late_replies() {
     client.write(0, 1, 0, b"abc");
     wait_until(|| ram.started_writes.load(Ordering::SeqCst) == 1);
     server.request_stop();
-    std::thread::park_timeout(Duration::from_millis(5_500));
+    wait::pause(Duration::from_millis(5_500));
     ram.writes.add_permits(1);
     assert_eq!(client.simple(), (0, 1));
     server.stop();

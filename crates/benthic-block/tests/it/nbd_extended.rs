@@ -4,6 +4,7 @@ use crate::nbd::wait_until;
 use crate::ram::Ram;
 use crate::support::{Chunk, Client, NAME, Server, image, info_data, meta_data};
 use benthic_block::Image;
+use benthic_testkit::wait;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -158,7 +159,7 @@ fn a_stop_ends_a_large_trim_early() {
     idle.assert_closed();
     while !server.has_ended() {
         ram.writes.add_permits(1);
-        std::thread::park_timeout(Duration::from_millis(20));
+        wait::pause(Duration::from_millis(20));
     }
     assert!(steps() < 10, "{}", steps());
     assert_eq!(client.chunk(0), (1, 0, 7, vec![]));

@@ -6,6 +6,7 @@ use crate::support::{Client, NAME, Server, export, request_bytes};
 use benthic_block::nbd::Options;
 use benthic_block::{CreateOptions, Geometry, Image, Limits, OpenMode};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -113,11 +114,7 @@ fn the_requests_of_a_lost_client_run_at_once() {
     }
     assert_eq!(client.simple(), (0, 0));
     drop(client);
-    let start = Stopwatch::start(&SystemClock);
-    while ram.started_writes.load(Ordering::SeqCst) < 10 {
-        assert!(start.elapsed() < Duration::from_secs(30));
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
+    wait::until("ten writes", || ram.started_writes.load(Ordering::SeqCst) >= 10);
     server.stop();
 }
 
@@ -216,7 +213,7 @@ fn limits_of_an_image_apply_while_it_is_served() {
         images.create("i", options).await.unwrap();
     });
     set(one_byte_per_s());
-    std::thread::park_timeout(Duration::from_millis(2_500));
+    wait::pause(Duration::from_millis(2_500));
     let [client, _] = &mut clients;
     for cookie in 5..8 {
         client.write(0, cookie, 0, &[5; 4096]);

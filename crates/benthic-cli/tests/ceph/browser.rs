@@ -1,7 +1,8 @@
 //! A headless Chromium that a test drives through a pipe, with the Chrome DevTools Protocol.
 
-use crate::support::{Home, wait_for};
+use crate::support::Home;
 use base64_simd::STANDARD;
+use benthic_testkit::wait;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -115,7 +116,7 @@ impl Browser {
         let expression =
             format!("(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()");
         let params = json!({ "expression": expression, "returnByValue": true });
-        wait_for(&expression, || {
+        wait::until(&expression, || {
             let answer = self.ask("Runtime.evaluate", params.clone());
             answer.is_ok_and(|answer| answer["result"]["value"] == true)
         });

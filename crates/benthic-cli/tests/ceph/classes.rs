@@ -1,8 +1,9 @@
 //! Custom classes: the test runs the commands of docs/guide/classes.md, from the template to the
 //! OSDs.
 
-use crate::support::{Home, json_lines, keys, printed, shared_store, wait_for};
+use crate::support::{Home, json_lines, keys, printed, shared_store};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -175,7 +176,7 @@ fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
     let is_failure = |entry: &&Value| entry["kind"].is_string();
     // An OSD that is busy for longer than the command waits is missing in the answer.
     let mut log = Vec::new();
-    wait_for("the OSD to answer", || {
+    wait::until("the OSD to answer", || {
         log = home.json(&["--store", &store, "class", "log", "hello"]);
         log.iter().filter(of_panic).any(|entry| is_failure(&entry))
     });
@@ -192,7 +193,7 @@ fn a_failed_method_explains_itself_and_is_in_the_log_of_its_osd() {
     assert!(panic["client"].as_str().unwrap().starts_with("client."), "{panic}");
     assert!(log.windows(2).all(|pair| pair[0]["unix_ms"].as_u64() <= pair[1]["unix_ms"].as_u64()));
     let mut text = String::new();
-    wait_for("the OSD to answer", || {
+    wait::until("the OSD to answer", || {
         text = home.ok(&["--store", &store, "class", "log"]);
         text.contains(" hello.hoard client.")
     });

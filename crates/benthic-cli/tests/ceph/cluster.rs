@@ -1,9 +1,8 @@
 //! The program starts, damages, stops and removes a real Ceph cluster.
 
-use crate::support::{
-    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, keys, printed, status, tree, wait_for,
-};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, keys, printed, status, tree};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -118,7 +117,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     // An OSD crash is detected and repaired.
     home.ok(&["cluster", "kill", "osd.1"]);
     assert!(home.fails(3, &["cluster", "kill", "osd.1"]).contains("does not run"));
-    wait_for("the monitor to notice", || {
+    wait::until("the monitor to notice", || {
         let now = status(&home);
         assert_eq!(
             (daemon(&now, "osd.1")["pid"].as_u64(), daemon(&now, "osd.0")["pid"].is_u64()),
@@ -130,7 +129,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     assert_eq!(read(), "hello, cluster");
     assert_eq!(home.json(&["cluster", "start", "osd.1"])[0]["started"], true);
     assert_eq!(home.json(&["cluster", "start", "osd.1"])[0]["started"], false);
-    wait_for("HEALTH_OK", || status(&home)["health"] == "HEALTH_OK");
+    wait::until("HEALTH_OK", || status(&home)["health"] == "HEALTH_OK");
     assert_ne!(daemon(&status(&home), "osd.1")["pid"], pid_before);
 
     // A hung monitor does not hang the program.
@@ -162,7 +161,7 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let up = home.json(&["cluster", "up"]).remove(0);
     assert_eq!((&up["up"], &up["health"]), (&"resumed".into(), &"HEALTH_OK".into()), "{up}");
     assert_eq!(read(), "hello, cluster");
-    wait_for("the pool's statistics", || {
+    wait::until("the pool's statistics", || {
         let pools = status(&home)["pools"].clone();
         pools.as_array().unwrap().iter().any(|pool| pool["name"] == "p" && pool["objects"] == 1)
     });
@@ -251,7 +250,7 @@ fn up_on_its_way(home: &Home) -> Child {
     let mut up = home.command(&["cluster", "up", "--osds", "1"]);
     let up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let log = home.path("benthic-cluster/log/mgr.a.log");
-    wait_for("the manager's log", || log.exists());
+    wait::until("the manager's log", || log.exists());
     up
 }
 
@@ -283,7 +282,7 @@ fn a_cluster_with_data_is_never_recreated() {
     client(&env, "ceph", &["--connect-timeout", "30", "osd", "set", "noout"]);
     let marker =
         || -> Value { serde_json::from_slice(&home.read("benthic-cluster/benthic-cluster.json")).unwrap() };
-    wait_for("the cluster to serve", || marker()["complete"] == true);
+    wait::until("the cluster to serve", || marker()["complete"] == true);
     assert!(up.try_wait().unwrap().is_none(), "it still waits");
     home.ok(&["--store", "ceph:", "pool", "create", "kept"]);
     up.kill().unwrap();

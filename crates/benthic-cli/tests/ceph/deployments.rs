@@ -6,11 +6,11 @@
 //! own versions, so the versions that must exist at the end are known. No removed module is
 //! deployed again, because of the known race in docs/design/0007.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home};
 use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, Store, SystemClock};
 use benthic_rados::{Options, RadosStore};
 use benthic_testkit::random::Rng;
-use benthic_testkit::seed;
+use benthic_testkit::{seed, wait};
 use benthic_wasm::deployed::{self, Action, Actor, DeployedClass, Version};
 use benthic_wasm::{Call, Limits, ModuleId, with_manifest};
 use bytes::Bytes;
@@ -177,7 +177,7 @@ impl Load {
     fn wait_for_deployments(&self) {
         let counts = || self.deployments.each_ref().map(|count| count.load(Ordering::SeqCst));
         let before = counts();
-        wait_for("deployments", || {
+        wait::until("deployments", || {
             !self.runs() || counts().iter().zip(before).all(|(now, then)| *now >= then + 2)
         });
     }
@@ -258,9 +258,9 @@ fn no_acknowledged_deployment_is_lost_when_the_osd_is_killed() {
             if !load.runs() {
                 break;
             }
-            thread::park_timeout(Duration::from_millis(random.below(500) as u64));
+            wait::pause(Duration::from_millis(random.below(500) as u64));
             home.ok(&["cluster", "kill", "osd.0"]);
-            thread::park_timeout(Duration::from_millis(random.below(1_500) as u64));
+            wait::pause(Duration::from_millis(random.below(1_500) as u64));
             home.ok(&["cluster", "start", "osd.0"]);
             load.wait_for_deployments();
         }

@@ -5,11 +5,11 @@
 //! number determines a version's content. A reader can therefore detect a wrong byte, a torn
 //! version, and a version older than the last one acknowledged before the read began.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, printed, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, printed, status};
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
 use benthic_testkit::random::Rng;
-use benthic_testkit::seed;
+use benthic_testkit::{seed, wait};
 use bytes::Bytes;
 use futures::executor::block_on;
 use serde_json::Value;
@@ -120,7 +120,7 @@ impl Load {
 
     fn pause() {
         if !seed::is_long() {
-            thread::park_timeout(PAUSE);
+            wait::pause(PAUSE);
         }
     }
 
@@ -143,7 +143,7 @@ impl Load {
         let (before, began) = (issued(), Stopwatch::start(&SystemClock));
         while issued().iter().zip(&before).any(|(now, before)| *now < before + 2) {
             assert!(began.elapsed() < STALL_MAX, "writers stalled for longer than {STALL_MAX:?}");
-            thread::park_timeout(Duration::from_millis(50));
+            wait::pause(Duration::from_millis(50));
         }
     }
 
@@ -188,7 +188,7 @@ impl Cluster<'_> {
     }
 
     fn wait_healthy(&self) {
-        wait_for("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
+        wait::until("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
     }
 
     /// Deep-scrubs a pool, which compares all replicas byte by byte, and returns the
@@ -211,7 +211,7 @@ impl Cluster<'_> {
             assert!(began.elapsed() < Duration::from_secs(180), "{left:?}");
             // An OSD may drop a scrub request while its peers come back, so the test repeats it.
             left.iter().for_each(|((group, _), _)| drop(self.ceph(&["ceph", "pg", "deep-scrub", group])));
-            thread::park_timeout(Duration::from_secs(10));
+            wait::pause(Duration::from_secs(10));
         }
         let inconsistent = |(group, _): &(String, String)| {
             let found = self.ceph_json(&["rados", "list-inconsistent-obj", group]);
@@ -270,7 +270,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
             &["heal", "wsu"],
             &["kill", "osd.2"],
         ];
-        thread::park_timeout(CALM);
+        wait::pause(CALM);
         for event in events {
             if event[0] == "kill" || event[0] == "cut" {
                 // Writes need two of the three replicas.
@@ -279,7 +279,7 @@ fn no_acknowledged_write_is_lost_when_osds_die_and_sites_are_cut() {
             load.begin(&event.join(" "));
             home.ok(&[&["cluster"], event].concat());
             load.wait_for_progress();
-            thread::park_timeout(CALM);
+            wait::pause(CALM);
         }
         home.ok(&["cluster", "start", "osd.2"]);
     });

@@ -2,8 +2,9 @@
 //! do not answer.
 
 use crate::support::{
-    CLUSTER_DIR, ClusterCleanup, Home, Server, daemon, failed, json_lines, printed, status, wait_for,
+    CLUSTER_DIR, ClusterCleanup, Home, Server, daemon, failed, json_lines, printed, status,
 };
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -47,7 +48,7 @@ impl TestCluster<'_> {
     /// Waits until a report meets the condition.
     fn wait(&self, what: &str, args: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
         let mut last = Value::Null;
-        wait_for(what, || {
+        wait::until(what, || {
             last = self.look(args);
             is_so(&last)
         });
@@ -142,7 +143,7 @@ fn healthy_with_hostile_names(cluster: &TestCluster<'_>) {
     assert!(is(&report, "BenthicMonAlone", "info") && is(&report, "BenthicMgrAlone", "info"), "{report}");
     let left = ["--store", &cluster.store, "ls", "test", "--all-namespaces", "--hidden"];
     assert_eq!(cluster.home.ok(&left), "", "the probe leaves nothing");
-    wait_for("a healthy page", || {
+    wait::until("a healthy page", || {
         let page = cluster.home.ok(&["--store", &cluster.store, "health"]);
         page.starts_with("verdict       healthy: ") && page.contains(ALL_ANSWER)
     });
@@ -219,7 +220,7 @@ fn a_rule_that_repeats_an_osd(cluster: &TestCluster<'_>) {
     assert_eq!(report["verdict"], "at_risk", "{report}");
     cluster.ceph(&["osd", "pool", "delete", "fresh", "fresh", "--yes-i-really-really-mean-it"]);
     cluster.ceph(&["osd", "crush", "rule", "rm", "naive"]);
-    wait_for("a healthy verdict", || cluster.run(&["--exit-status"]).status.code() == Some(0));
+    wait::until("a healthy verdict", || cluster.run(&["--exit-status"]).status.code() == Some(0));
 }
 
 /// A planned change never causes an alarm.
@@ -358,7 +359,7 @@ fn the_exporter_serves_metrics(cluster: &TestCluster<'_>) {
     for metric in ["calls", "failures", "busy_seconds"] {
         let of_method = "library=\"benthic_1\",class=\"hello\",method=\"say\"";
         let sample = format!("benthic_class_{metric}_total{{{of_method}}} 0\n");
-        wait_for(&sample, || ask("GET /metrics").contains(&sample));
+        wait::until(&sample, || ask("GET /metrics").contains(&sample));
     }
     assert!(ask("GET /-/health").ends_with("\r\n\r\nok\n"));
     assert!(ask("GET /").starts_with("HTTP/1.1 404 "));
@@ -416,7 +417,7 @@ fn no_monitor(cluster: &TestCluster<'_>) {
     assert!(exporter.ask("GET /-/health", "x").ends_with("\r\n\r\nok\n"));
     cluster.home.ok(&["cluster", "start", "mon.a"]);
     let mut metrics = String::new();
-    wait_for("metrics of the cluster", || {
+    wait::until("metrics of the cluster", || {
         metrics = exporter.ask("GET /metrics", "x");
         metrics.contains("\nbenthic_client_write_operations_per_second ")
     });

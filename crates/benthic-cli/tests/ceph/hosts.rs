@@ -3,7 +3,8 @@
 //! OSDs have the same `osd_class_dir`, and each host has another directory there, so a file that
 //! lands on the wrong host is missed.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, failed, json_lines, printed, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, failed, json_lines, printed};
+use benthic_testkit::wait;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -155,8 +156,8 @@ impl Hosts<'_> {
         ceph(&conf, &["osd", "pool", "create", "p", "32"]);
         ceph(&conf, &["osd", "pool", "application", "enable", "p", "benthic"]);
         let started = Hosts { home, hosts, store, ssh_config: file("ssh.conf") };
-        wait_for("the OSDs of the hosts", || started.reported_hosts() == HOSTS);
-        wait_for("ssh", || started.ssh("um", "true").status.success());
+        wait::until("the OSDs of the hosts", || started.reported_hosts() == HOSTS);
+        wait::until("ssh", || started.ssh("um", "true").status.success());
         started
     }
 
@@ -195,7 +196,7 @@ impl Hosts<'_> {
                 self.conf()
             ),
         );
-        wait_for("the restarted OSD", || self.up_from(index) > before);
+        wait::until("the restarted OSD", || self.up_from(index) > before);
     }
 
     fn up_from(&self, osd: usize) -> u64 {
@@ -347,23 +348,23 @@ fn a_stopped_installation_continues(cluster: &Hosts<'_>, b: &str, first: &[u8], 
     let args = [&["--json"], &cluster.args(b, &["--hosts", "--yes", NAME])[..]].concat();
     let mut running = Running::start(home.command(&args));
     let arrives = || msu.names().iter().any(|name| name.ends_with(".part"));
-    wait_for("the transfer", arrives);
+    wait::until("the transfer", arrives);
     running.signal(Signal::INT);
     assert_eq!(running.ends_within(Duration::from_secs(5)).code(), Some(130));
     home.ok(&["cluster", "up", "--mbit-per-s", "0"]);
-    wait_for("the host to notice", || !arrives());
+    wait::until("the host to notice", || !arrives());
     assert_eq!(msu.library().unwrap(), first);
 
     // The ssh connection breaks in the middle.
     home.ok(&["cluster", "up", "--mbit-per-s", "4"]);
     let mut running = Running::start(home.command(&args));
-    wait_for("the transfer", arrives);
+    wait::until("the transfer", arrives);
     let pid = running.pid().to_string();
     printed(&Command::new("pkill").args(["-KILL", "-x", "-P", &pid, "ssh"]).output().unwrap(), &["pkill"]);
     let status = running.ends_within(Duration::from_secs(60));
     home.ok(&["cluster", "up", "--mbit-per-s", "0"]);
     assert_eq!(status.code(), Some(14), "the outcome is not known");
-    wait_for("the host to notice", || !arrives());
+    wait::until("the host to notice", || !arrives());
     assert_eq!(msu.library().unwrap(), first);
 
     let (plan, done, run) = cluster.install(b, &[]);
@@ -450,7 +451,7 @@ fn hosts_that_cannot_be_used_are_refused(cluster: &Hosts<'_>, a: &str) {
 fn osds_that_no_file_helps_are_refused(cluster: &Hosts<'_>, b: &str) {
     // No OSD of the host is up. The other hosts can still be chosen.
     cluster.home.ok(&["cluster", "kill", "osd.1"]);
-    wait_for("the OSD to be down", || cluster.up_from(1) == 0);
+    wait::until("the OSD to be down", || cluster.up_from(1) == 0);
     let errors = cluster.errors(b, &["--hosts", "--yes", NAME]);
     assert_eq!((&errors[0]["kind"], &errors[0]["subject"]), (&json!("unavailable"), &json!("um")));
     let plan = cluster.home.json(&cluster.args(b, &["--hosts=msu", "--print"])[..]);
@@ -459,7 +460,7 @@ fn osds_that_no_file_helps_are_refused(cluster: &Hosts<'_>, b: &str) {
     // An OSD in a container, as cephadm starts it.
     cluster
         .on("um", &format!("CONTAINER_IMAGE=ceph:v16 ceph-osd -c {} -i 1 >/dev/null 2>&1", cluster.conf()));
-    wait_for("the OSD", || cluster.up_from(1) > 0);
+    wait::until("the OSD", || cluster.up_from(1) > 0);
     let error = cluster.errors(b, &["--hosts", "--yes", NAME]).remove(0);
     assert_eq!((&error["kind"], &error["context"]["osds"]), (&json!("unsupported"), &json!("osd.1")));
     assert!(error["message"].as_str().unwrap().contains("docs/guide/class-install.md"), "{error}");

@@ -1,10 +1,9 @@
 //! A native method that never returns: it takes down one OSD and no other, and the operator is told
 //! which.
 
-use crate::support::{
-    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, json_lines, printed, status, wait_for,
-};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, json_lines, printed, status};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -56,7 +55,7 @@ fn a_method_that_never_returns_takes_down_one_osd_and_the_operator_is_told_which
 
     // `cluster status` sees it before the monitors do.
     let mut now = Value::Null;
-    wait_for("the status of the hung OSD", || {
+    wait::until("the status of the hung OSD", || {
         now = status(&home);
         daemon(&now, &name)["hangs"].is_string()
     });
@@ -68,16 +67,16 @@ fn a_method_that_never_returns_takes_down_one_osd_and_the_operator_is_told_which
     assert!(refused.contains(&name) && refused.contains(&advice), "{refused}");
 
     // The monitors replace it, and all objects are available again.
-    wait_for("the monitors to notice", || up(&home).len() == 2);
+    wait::until("the monitors to notice", || up(&home).len() == 2);
     for object in ["a", "b", "c", "d"] {
-        wait_for("the object", || run(&["get", &format!("p/{object}"), "-"]).stdout == b"data");
+        wait::until("the object", || run(&["get", &format!("p/{object}"), "-"]).stdout == b"data");
     }
     let mut report = Value::Null;
     let finding = |report: &Value| {
         let findings = report["findings"].as_array().unwrap().iter();
         findings.clone().find(|finding| finding["name"] == "BenthicOSDHung").cloned()
     };
-    wait_for("health to name the hung OSD", || {
+    wait::until("health to name the hung OSD", || {
         report = json_lines(&run(&["--json", "health"]).stdout).remove(0);
         finding(&report).is_some()
     });
@@ -92,7 +91,7 @@ fn a_method_that_never_returns_takes_down_one_osd_and_the_operator_is_told_which
         home.ok(&["cluster", "kill", &name]);
     }
     home.ok(&["cluster", "start", &name]);
-    wait_for("all OSDs", || up(&home).len() == 3);
+    wait::until("all OSDs", || up(&home).len() == 3);
     home.ok(&["cluster", "up"]);
     assert!(daemon(&status(&home), &name)["hangs"].is_null());
 }
@@ -106,6 +105,6 @@ fn stays_alone_and_named(home: &Home, name: &str) {
         let daemon = daemon(&now, name);
         assert!(daemon["hangs"].is_string() || daemon["pid"].is_null(), "{now}");
         assert_eq!(up(home).len(), 2);
-        std::thread::park_timeout(Duration::from_secs(5));
+        wait::pause(Duration::from_secs(5));
     }
 }

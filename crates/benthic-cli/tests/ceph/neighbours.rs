@@ -3,6 +3,7 @@
 
 use crate::support::{Home, pattern, printed, shared_conf};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -131,7 +132,7 @@ fn the_s3_gateway_of_ceph_lives_beside_our_classes() {
     while !s3(&["-f"], "").status.success() {
         let log = || std::fs::read_to_string(&log).unwrap_or_default();
         assert!(began.elapsed() < Duration::from_secs(120), "the gateway did not come up: {}", log());
-        std::thread::park_timeout(Duration::from_millis(200));
+        wait::pause(Duration::from_millis(200));
     }
     let ok = |args: &[&str], path: &str| printed(&s3(&[&["-f"], args].concat(), path), args);
     let data = pattern(5 << 20);

@@ -1,7 +1,8 @@
 //! OSDs and monitors that do not answer: a command says what it waits for, and ends when the user
 //! or its time limit says so.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, daemon, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, daemon, status};
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::Command;
@@ -37,7 +38,7 @@ impl Cluster<'_> {
     }
 
     fn wait_healthy(&self) {
-        wait_for("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
+        wait::until("HEALTH_OK", || status(self.0)["health"] == "HEALTH_OK");
     }
 }
 

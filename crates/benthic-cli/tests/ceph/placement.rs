@@ -1,9 +1,8 @@
 //! The placement of pools at sites: the test shows, checks, plans, applies and undoes placements on
 //! a cluster with three sites.
 
-use crate::support::{
-    CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, printed, shared_store, status, wait_for,
-};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, failed, printed, shared_store, status};
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -70,7 +69,7 @@ impl Sites<'_> {
     }
 
     fn wait_clean(&self) {
-        wait_for("active+clean", || {
+        wait::until("active+clean", || {
             let pgs = self.ask(&["pg", "stat"]);
             let states = pgs["pg_summary"]["num_pg_by_state"].as_array().unwrap();
             states.iter().all(|state| state["name"] == "active+clean")
@@ -113,7 +112,7 @@ fn the_primaries_of_a_pool_go_to_a_site_and_back() {
         "--keep",
     ]);
     sites.wait_clean();
-    wait_for("the manager to have heard of all objects", || {
+    wait::until("the manager to have heard of all objects", || {
         let pgs = sites.ask(&["pg", "ls-by-pool", "near"]);
         let objects = pgs["pg_stats"].as_array().unwrap().iter().map(|pg| &pg["stat_sum"]["num_objects"]);
         objects.filter_map(Value::as_u64).sum::<u64>() == 64
@@ -317,7 +316,7 @@ fn applied_and_undone(sites: &Sites<'_>) {
         assert_eq!(sites.ok(&["undo", PLAN])["outcome"], "undone");
         assert_eq!(sites.crush(), before, "to the last bit of each weight");
         // The manager shows a change a little later.
-        wait_for("the old placement", || sites.placement("near") == near);
+        wait::until("the old placement", || sites.placement("near") == near);
     }
 }
 
@@ -404,7 +403,7 @@ fn more_and_fewer_replicas(sites: &Sites<'_>) {
     assert_eq!(sites.ok(&["undo", "two.json"])["outcome"], "undone");
     is(3, 2);
     // The manager shows a change a little later.
-    wait_for("the old placement", || sites.placement("near") == near);
+    wait::until("the old placement", || sites.placement("near") == near);
     assert!(
         sites.crush() != before && sites.ceph(&["osd", "crush", "rule", "ls"]).contains("benthic-um-first")
     );
@@ -430,7 +429,7 @@ fn rules_that_look_healthy(sites: &Sites<'_>) {
     assert_eq!(of("repeats-osd", "naive")["pools"], json!(["other"]));
     assert_eq!(of("overlapping-roots", "naive")["pools"], json!(["other"]));
     assert_eq!(of("too-few-osds", "replicated_rule")["pools"], json!(["four"]));
-    wait_for("placement groups", || {
+    wait::until("placement groups", || {
         sites.run(&["lint"]).stdout.windows(10).any(|part| part == b"undersized")
     });
     sites.ceph(&["osd", "pool", "set", "other", "crush_rule", "replicated_rule"]);
@@ -441,7 +440,7 @@ fn rules_that_look_healthy(sites: &Sites<'_>) {
 
 fn a_site_that_is_down(sites: &Sites<'_>) {
     sites.home.ok(&["cluster", "kill", "osd.1"]);
-    wait_for("the monitor to notice", || status(sites.home)["checks"].to_string().contains("OSD_DOWN"));
+    wait::until("the monitor to notice", || status(sites.home)["checks"].to_string().contains("OSD_DOWN"));
     let plan = ["plan", "--pool", "near", "--primary-site", "um", "--out", "down.json"];
     let error = sites.fails(9, &plan);
     assert!(error.contains("msu") && error.contains("osd.1"), "{error}");

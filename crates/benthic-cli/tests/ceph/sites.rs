@@ -1,7 +1,8 @@
 //! A cluster with sites: near and far reads, the effect of a cut, and complete cleanup.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, printed, status, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, daemon, printed, status};
 use benthic_core::{Stopwatch, SystemClock};
+use benthic_testkit::wait;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -101,7 +102,7 @@ fn sites_are_apart_can_be_cut_off_and_leave_nothing() {
     assert_eq!(left_over(fsid, &dir), [""; 0]);
     assert!(home.fails(9, &["cluster", "at", "um", "--", "true"]).contains("benthic cluster up"));
     assert_eq!(home.json(&["cluster", "up", "--rtt-ms", "0"])[0]["up"], "resumed");
-    wait_for("HEALTH_OK", || status(&home)["health"] == "HEALTH_OK");
+    wait::until("HEALTH_OK", || status(&home)["health"] == "HEALTH_OK");
     let here_ms = read_ms(&home, None, &store);
     assert!(here_ms < RTT_MS, "without a delay: {here_ms} ms");
 
@@ -186,7 +187,7 @@ fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
     let cut = |verb: &str| home.json(&["cluster", verb, "msu"]).remove(0);
     assert_eq!((&cut("cut")["changed"], &cut("cut")["changed"]), (&true.into(), &false.into()));
     assert_eq!(status(home)["sites"][1]["cut"], true);
-    wait_for("the monitor to notice", || status(home)["checks"].to_string().contains("OSD_DOWN"));
+    wait::until("the monitor to notice", || status(home)["checks"].to_string().contains("OSD_DOWN"));
     let dump: Value = serde_json::from_str(&ceph(conf, &["osd", "dump", "-f", "json"])).unwrap();
     let up: Vec<_> = dump["osds"].as_array().unwrap().iter().map(|osd| osd["up"].as_u64().unwrap()).collect();
     assert_eq!(up, [1, 0, 1], "the process runs, and nobody hears it");
@@ -199,7 +200,7 @@ fn a_cut_site_is_down_until_it_is_healed(home: &Home, conf: &str, store: &str) {
     assert_eq!(home.ok(&["--store", store, "get", "near/before", "-"]), "written before the cut");
     assert_eq!((&cut("heal")["changed"], &cut("heal")["changed"]), (&true.into(), &false.into()));
     assert_eq!(status(home)["sites"][1]["cut"], false);
-    wait_for("HEALTH_OK", || status(home)["health"] == "HEALTH_OK");
+    wait::until("HEALTH_OK", || status(home)["health"] == "HEALTH_OK");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The status page of a real cluster in a real browser.
 
-use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Server, failed, printed, wait_for};
+use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Server, failed, printed};
+use benthic_testkit::wait;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
@@ -77,7 +78,7 @@ fn json_of(answer: &str) -> Value {
 /// Waits until the served JSON meets the condition.
 fn wait_for_status(served: &Server, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut last = Value::Null;
-    wait_for("the page to tell it", || {
+    wait::until("the page to tell it", || {
         last = json_of(&served.ask("GET /status.json", "localhost"));
         is_so(&last)
     });
@@ -155,7 +156,7 @@ fn seen_store(home: &Home) -> String {
 fn readable_with_hostile_names(home: &Home, served: &Server) {
     let mut page = String::new();
     // A loaded machine may have a slow disk at any moment.
-    wait_for("a page that calls it healthy", || {
+    wait::until("a page that calls it healthy", || {
         page = looked_at(home, &served.url, LOOK_MS);
         page.contains(">Healthy<")
     });
@@ -222,7 +223,7 @@ fn calls_are_counted(home: &Home, served: &Server, store: &str) -> usize {
         home.pipe(&["--store", store, "put", &format!("scratch/object-{object}"), "-"], b"data");
     }
     let mut calls = 0;
-    wait_for("calls a second", || {
+    wait::until("calls a second", || {
         digest(home, store, calls);
         calls += 1;
         let seen = json_of(&served.ask("GET /status.json", "localhost"));

@@ -15,10 +15,6 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// The longest wait of a test, for example for a dead OSD to be detected or for a cluster to
-/// recover.
-const WAIT_LIMIT: Duration = Duration::from_secs(150);
-
 /// The default directory of `benthic cluster`.
 pub const CLUSTER_DIR: &str = "benthic-cluster";
 
@@ -50,20 +46,6 @@ pub fn status(home: &Home) -> Value {
 /// The status entry of one daemon.
 pub fn daemon<'a>(status: &'a Value, name: &str) -> &'a Value {
     status["daemons"].as_array().unwrap().iter().find(|daemon| daemon["name"] == name).unwrap()
-}
-
-#[track_caller]
-pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Stopwatch::start(&SystemClock);
-    loop {
-        let poll = Stopwatch::start(&SystemClock);
-        if done() {
-            return;
-        }
-        assert!(began.elapsed() < WAIT_LIMIT, "waited too long for {what}");
-        // A poll that runs programs takes a core from the daemons for which it waits.
-        std::thread::park_timeout(poll.elapsed().clamp(Duration::from_millis(50), Duration::from_secs(1)));
-    }
 }
 
 /// A command that serves HTTP until it is stopped.

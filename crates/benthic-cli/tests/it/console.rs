@@ -4,6 +4,7 @@ use crate::support::{Home, keys, pattern};
 use crate::web::{Console, SERVE, escaped};
 use benthic_core::{ObjectId, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -446,7 +447,7 @@ fn a_cancelled_download_of_100_gib_stops_reading() {
     drop(stream);
     let settled = (0..100).find(|_| {
         let before_ms = busy_ms();
-        std::thread::park_timeout(Duration::from_millis(100));
+        wait::pause(Duration::from_millis(100));
         busy_ms() == before_ms
     });
     assert!(settled.is_some(), "the console still works");
@@ -538,19 +539,12 @@ fn programs_end_with_their_client_and_at_their_limits() {
         body.len()
     );
     client.write_all(head.as_bytes()).unwrap();
-    let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let waited = (0..500).find(|_| {
-            std::thread::park_timeout(Duration::from_millis(20));
-            is_so()
-        });
-        assert!(waited.is_some(), "{what}");
-    };
-    wait_until("the program starts", &|| home.path("pid").exists());
+    wait::until("the start of the program", || home.path("pid").exists());
     let pid = String::from_utf8(home.read("pid")).unwrap();
     let process = std::path::PathBuf::from(format!("/proc/{}", pid.trim()));
     assert!(process.exists());
     drop(client);
-    wait_until("the program ends with its client", &|| !process.exists());
+    wait::until("the end of the program, whose client is gone", || !process.exists());
     assert_eq!(console.get("/api/pools"), json!({ "pools": ["p"] }));
 }
 

@@ -3,6 +3,7 @@
 
 use crate::nbd::Server;
 use crate::support::Home;
+use benthic_testkit::wait;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ fn fio_verifies_flushed_jobs_after_kills() {
             home.ok(&["image", "snap", "create", &format!("p/i@s{round}")]);
         }
         let mut load = job(&server, &home, 1, round, false).arg("--loops=100").spawn().unwrap();
-        std::thread::park_timeout(Duration::from_millis(50 + round * 97 % 400));
+        wait::pause(Duration::from_millis(50 + round * 97 % 400));
         // Kills it.
         drop(server);
         load.wait().unwrap();

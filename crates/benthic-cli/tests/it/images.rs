@@ -5,6 +5,7 @@ use crate::nbd::{Server, python, tool};
 use crate::support::{Home, pattern, printed};
 use benthic_core::{ObjectId, Store};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -230,7 +231,7 @@ fn an_interrupted_import_leaves_nothing() {
     let mut pipe = import.stdin.take().unwrap();
     pipe.write_all(&vec![7; 8 * MIB]).unwrap();
     kill_process(Pid::from_child(&import), Signal::TERM).unwrap();
-    std::thread::park_timeout(Duration::from_millis(300));
+    wait::pause(Duration::from_millis(300));
     drop(pipe);
     assert!(!import.wait().unwrap().success());
     assert_eq!(home.ok(&["image", "ls", "p"]), "");
@@ -415,7 +416,7 @@ fn write_until_killed(server: Server, first: u64, delay: Duration) -> u64 {
     let reader =
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
     let begun = numbers.recv_timeout(Duration::from_secs(60)).expect("the client writes");
-    std::thread::park_timeout(delay);
+    wait::pause(delay);
     // Kills it.
     drop(server);
     writer.wait().unwrap();

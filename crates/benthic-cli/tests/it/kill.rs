@@ -4,6 +4,7 @@
 use crate::support::Home;
 use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -43,7 +44,7 @@ fn every_file_that_was_reported_as_copied_is_there() {
         let mut copy = copy.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(copy.stdout.take().unwrap()).lines();
         let reader = std::thread::spawn(move || -> Vec<String> { lines.map_while(Result::ok).collect() });
-        std::thread::park_timeout(moment(round));
+        wait::pause(moment(round));
         copy.kill().unwrap();
         copy.wait().unwrap();
         let lines = reader.join().unwrap();
@@ -75,7 +76,7 @@ fn a_killed_move_loses_nothing_and_can_be_repeated() {
         home.ok(&["cp", "-r", "d", "p/from"]);
         let args = ["mv", "-r", "--jobs", "8", "p/from", "p/to"];
         let mut moving = home.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::park_timeout(moment(round));
+        wait::pause(moment(round));
         moving.kill().unwrap();
         moving.wait().unwrap();
         let check = |is_complete: bool| {
@@ -146,11 +147,11 @@ fn writers_through_a_killed_owner_lose_nothing() {
                 })
             })
             .collect();
-        std::thread::park_timeout(moment(round));
+        wait::pause(moment(round));
         owner.kill().unwrap();
         owner.wait().unwrap();
         // Lets some writers continue through the new owner, which is this process.
-        std::thread::park_timeout(Duration::from_millis(50));
+        wait::pause(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
         for (writer, thread) in writers.into_iter().enumerate() {
             let (acknowledged, tried) = thread.join().unwrap();
@@ -193,7 +194,7 @@ fn owners_and_clients_that_are_killed_together_lose_nothing() {
         // Kills all but one, in a different order each time, so that the owner dies first, last or
         // in between.
         for victim in 0..PROGRAMS - 1 {
-            std::thread::park_timeout(moment(round * 3 + victim as u64) / 2);
+            wait::pause(moment(round * 3 + victim as u64) / 2);
             let victim = (victim + round as usize) % PROGRAMS;
             programs[victim].0.kill().unwrap();
             programs[victim].0.wait().unwrap();

@@ -2,6 +2,7 @@
 
 use crate::outage;
 use crate::support::{Home, Running, json_lines};
+use benthic_testkit::wait;
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -204,9 +205,7 @@ const SLOW: [&str; 10] = ["map", "p", "tally", "slow", "--reduce", "sum", "--res
 
 /// Waits until a run has saved merged objects.
 fn wait_until_saved(file: &Path) {
-    while fs::metadata(file).map_or(0, |metadata| metadata.len()) < 8_192 {
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
+    wait::until("a saved run", || fs::metadata(file).is_ok_and(|metadata| metadata.len() >= 8_192));
 }
 
 #[test]

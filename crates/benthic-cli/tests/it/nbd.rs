@@ -1,6 +1,7 @@
 //! `benthic image serve`, and real clients of the NBD protocol.
 
 use crate::support::{Home, Running, printed};
+use benthic_testkit::wait;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
@@ -69,12 +70,11 @@ impl Server {
         self.signal(Signal::STOP);
         let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
         let threads = format!("/proc/{}/task", self.pid());
-        while !std::fs::read_dir(&threads)
-            .unwrap()
-            .all(|thread| is_stopped(std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap()))
-        {
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
+        wait::until("the stop of all threads", || {
+            std::fs::read_dir(&threads).unwrap().all(|thread| {
+                is_stopped(std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap())
+            })
+        });
     }
 
     pub fn stop(mut self) {

@@ -2,6 +2,7 @@
 //! silence, and a command over many objects stops in time.
 
 use crate::support::{Home, Running, SAID_WITHIN, json_lines, pattern};
+use benthic_testkit::wait;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
@@ -111,7 +112,7 @@ fn a_second_ctrl_c_ends_a_copy_at_once_with_its_failures() {
     copy.says("waiting");
     copy.signal(Signal::INT);
     // Two signals at the same time could arrive as one.
-    std::thread::park_timeout(Duration::from_millis(100));
+    wait::pause(Duration::from_millis(100));
     copy.signal(Signal::INT);
     assert_eq!(copy.ends_within(Duration::from_millis(1_500)).code(), Some(130));
     let errors = rest(&copy).1;

@@ -2,6 +2,7 @@
 
 use crate::support::{Home, json_lines, tree};
 use benthic_testkit::program::{check_help, check_hidden_help};
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read};
@@ -204,7 +205,7 @@ fn waiting_for_input_can_be_interrupted() {
     // The signal may arrive before the program has installed its handler, and a pipe does not show
     // when it has. The test therefore repeats the signal until the process ends.
     let ended = loop {
-        std::thread::park_timeout(std::time::Duration::from_millis(200));
+        wait::pause(std::time::Duration::from_millis(200));
         interrupt(&child);
         if let Some(ended) = child.try_wait().unwrap() {
             break ended;

@@ -4,6 +4,7 @@ pub use benthic_testkit::program::{failed, json_lines, printed};
 
 use benthic_testkit::program;
 use benthic_testkit::random::Rng;
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
@@ -133,7 +134,7 @@ impl Running {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            std::thread::park_timeout(Duration::from_millis(20));
+            wait::pause(Duration::from_millis(20));
         }
         panic!("the program still runs after {limit:?}");
     }

@@ -2,18 +2,15 @@
 //! flip every live byte of a small store in turn, zero sectors, and truncate and remove files.
 
 use crate::support::{block_on, files, id, noise, print_counts};
-use benthic_core::{
-    Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Stopwatch, Store, SystemClock, WriteOp,
-};
+use benthic_core::{Error, ErrorKind, Pool, ReadOp, ReadOutput, Result, Store, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
-use benthic_testkit::seed;
+use benthic_testkit::{seed, wait};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// Returns 1 in `make test-long`, to test every byte, else `usual`. A step that is not a power of
@@ -65,11 +62,7 @@ pub fn fill(dir: &Path) -> Contents {
 
 /// Waits until the cleaner has truncated the long log, which writes a table.
 pub fn wait_for_table(dir: &Path) {
-    let waited = Stopwatch::start(&SystemClock);
-    while fs::read_dir(dir.join("kv/tables")).unwrap().next().is_none() {
-        assert!(waited.elapsed() < Duration::from_secs(30), "the log is cut");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
+    wait::until("a table", || fs::read_dir(dir.join("kv/tables")).unwrap().next().is_some());
 }
 
 fn write(pool: &dyn Pool, name: &str, size: usize) {

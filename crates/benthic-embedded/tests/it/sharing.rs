@@ -2,6 +2,7 @@
 
 use crate::support::{block_on, id, noise, open, pool, with_pool};
 use benthic_core::{ErrorKind, Store, WriteOp};
+use benthic_testkit::wait;
 use std::sync::Arc;
 
 #[test]
@@ -39,7 +40,7 @@ fn a_client_takes_over_when_the_owner_closes() {
             })
         })
         .collect();
-    std::thread::park_timeout(std::time::Duration::from_millis(30));
+    wait::pause(std::time::Duration::from_millis(30));
     owner.close().unwrap();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert!(client.is_owner());

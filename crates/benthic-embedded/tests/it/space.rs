@@ -2,21 +2,11 @@
 
 use crate::support::{block_on, id, noise, with_pool};
 use benthic_core::{ErrorKind, Fetch, OmapPage, Store, WriteOp};
+use benthic_testkit::wait;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
     block_on(store.fsck()).unwrap().disk_bytes
-}
-
-/// Waits for the cleaner until the condition holds.
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..500 {
-        if holds() {
-            return;
-        }
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
-    }
-    panic!("{what}");
 }
 
 #[test]
@@ -30,7 +20,7 @@ fn removed_objects_give_their_space_back() {
     for round in 0..16 {
         block_on(pool.remove(&id(&round.to_string()))).unwrap();
     }
-    eventually("the space of removed objects comes back", || disk_bytes(&store) < 4 << 20);
+    wait::until("the space of removed objects comes back", || disk_bytes(&store) < 4 << 20);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
 
@@ -45,7 +35,7 @@ fn a_removed_pool_gives_its_space_and_keys_back() {
         block_on(pool.write(&id(&round.to_string()), op)).unwrap();
     }
     block_on(store.remove_pool("p")).unwrap();
-    eventually("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+    wait::until("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
 
@@ -56,7 +46,7 @@ fn overwriting_reuses_space() {
     for round in 0..40 {
         block_on(pool.write_full(&id("o"), noise(round, 4 << 20))).unwrap();
     }
-    eventually("overwritten data give their space back", || disk_bytes(&store) < 12 << 20);
+    wait::until("overwritten data give their space back", || disk_bytes(&store) < 12 << 20);
 }
 
 #[test]
@@ -95,7 +85,7 @@ fn a_store_closes_and_opens_while_the_cleaner_is_busy() {
             store = crate::support::open(dir.path());
             assert_eq!(block_on(store.fsck()).unwrap().findings, []);
         }
-        eventually("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+        wait::until("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
     }
 }
 
@@ -130,10 +120,10 @@ fn small_objects_give_their_space_back_in_any_order() {
         block_on(pool.write(&id(&(round * 401 % count).to_string()), WriteOp::new().remove().buffered()))
             .unwrap();
         if round % 100 == 99 {
-            std::thread::park_timeout(std::time::Duration::from_millis(10));
+            wait::pause(std::time::Duration::from_millis(10));
         }
     }
-    eventually("the space of small objects comes back", || disk_bytes(&store) < 6 << 20);
+    wait::until("the space of small objects comes back", || disk_bytes(&store) < 6 << 20);
 }
 
 #[test]
@@ -151,7 +141,7 @@ fn an_idle_store_occupies_little_more_than_its_data() {
     for object in (0..16).step_by(2) {
         block_on(pool.remove(&id(&object.to_string()))).unwrap();
     }
-    eventually("an idle store gives its space back", || disk_bytes(&store) < live_bytes + (5 << 20));
+    wait::until("an idle store gives its space back", || disk_bytes(&store) < live_bytes + (5 << 20));
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
     for object in (1..16).step_by(2) {
         let data = block_on(pool.read_range(&id(&object.to_string()), 4_096, 4_096)).unwrap();

@@ -7,6 +7,7 @@ use crate::support::{block_on, ceph_of, id, kind, options};
 use benthic_ceph::local::{Cluster, Daemon};
 use benthic_core::{ClassCall, ErrorKind, ListRequest, Pool, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_rados::{Options, RadosStore};
+use benthic_testkit::wait;
 use futures::FutureExt;
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -190,7 +191,7 @@ fn eventually<E: Debug>(what: &str, mut check: impl FnMut() -> std::result::Resu
     let started = Stopwatch::start(&SystemClock);
     while let Err(last) = check() {
         assert!(started.elapsed() < Duration::from_secs(90), "{what} never happened: {last:?}");
-        std::thread::park_timeout(Duration::from_millis(200));
+        wait::pause(Duration::from_millis(200));
     }
 }
 

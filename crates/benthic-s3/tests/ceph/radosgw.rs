@@ -9,6 +9,7 @@ use benthic_embedded::{MemStore, Options};
 use benthic_s3::sal::Sal;
 use benthic_s3::upstream::{self, Credentials};
 use benthic_testkit::cluster::shared_conf;
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -50,7 +51,7 @@ impl Radosgw {
         let begun = Stopwatch::start(&SystemClock);
         while RUNTIME.block_on(tokio::net::TcpStream::connect(&gateway.far.address)).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(120), "radosgw did not come up");
-            std::thread::park_timeout(Duration::from_millis(200));
+            wait::pause(Duration::from_millis(200));
         }
         gateway
     }

@@ -3,6 +3,7 @@
 use crate::files::{csv, parquet, trips};
 use crate::home::{Home, printed};
 use benthic_testkit::program::{failed, json_lines};
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::process::{Command, Output, Stdio};
@@ -97,7 +98,7 @@ fn an_interrupted_statement_changes_nothing_and_leaves_nothing() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while home.json(&["show", "lake/t"])[0]["writers"] == 0 {
         assert!(child.try_wait().unwrap().is_none(), "it runs");
-        std::thread::park_timeout(Duration::from_millis(20));
+        wait::pause(Duration::from_millis(20));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let run = child.wait_with_output().unwrap();

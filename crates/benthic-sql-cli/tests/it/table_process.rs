@@ -2,6 +2,7 @@
 
 use crate::files::{csv, parquet, trips};
 use crate::home::{Home, printed};
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write;
 use std::process::{Child, ChildStdin, Stdio};
@@ -26,7 +27,7 @@ fn wait_for_writer(home: &Home, child: &mut Child) {
             return;
         }
         assert!(child.try_wait().unwrap().is_none(), "it runs");
-        std::thread::park_timeout(Duration::from_millis(20));
+        wait::pause(Duration::from_millis(20));
     }
 }
 

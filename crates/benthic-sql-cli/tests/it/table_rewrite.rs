@@ -4,6 +4,7 @@ use crate::files::{csv, json, parquet, trips};
 use crate::home::{Home, printed};
 use benthic_core::{ObjectId, Pool, Store, WriteOp};
 use benthic_testkit::program::json_lines;
+use benthic_testkit::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -242,7 +243,7 @@ fn an_interrupted_rewrite_leaves_nothing_behind_and_is_continued() {
     let mut child = home.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while home.json(&["show", "lake/t"])[0]["writers"] != 1 {
         assert!(child.try_wait().unwrap().is_none(), "it runs");
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        wait::pause(std::time::Duration::from_millis(20));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let run = child.wait_with_output().unwrap();

@@ -6,6 +6,7 @@ use crate::support::id;
 use benthic_core::{ErrorKind, Pool, Reason, Result, Stopwatch, Store, SystemClock, WriteOp};
 use benthic_embedded::{EmbeddedStore, Options};
 use benthic_testkit::mounts::mounted;
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -75,7 +76,7 @@ fn until_full<T>(count_min: usize, write: impl Fn(usize) -> Result<T>) -> usize 
             Err(error) => {
                 assert_eq!(error.reason(), Some(Reason::StoreFull), "{error}");
                 refused += 1;
-                std::thread::park_timeout(PAUSE);
+                wait::pause(PAUSE);
             }
         }
     }
@@ -110,7 +111,7 @@ fn take_the_rest(store: &Path) {
             std::fs::remove_file(&path).unwrap();
         }
         assert!(time.elapsed() < STALL, "the store has no reserve");
-        std::thread::park_timeout(PAUSE);
+        wait::pause(PAUSE);
     }
 }
 
@@ -120,7 +121,7 @@ fn until_taken<T>(take: impl Fn() -> Result<T>) {
     while let Err(error) = take() {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         assert!(time.elapsed() < STALL, "the disk stays full");
-        std::thread::park_timeout(PAUSE);
+        wait::pause(PAUSE);
     }
 }
 
@@ -190,7 +191,7 @@ fn objects_go_slowly(dir: &Path) {
     for index in 0..SLOWLY {
         remove(&*pool, &index.to_string());
         others += usize::from(write(&format!("other {others}")).is_ok());
-        std::thread::park_timeout(PAUSE / 4);
+        wait::pause(PAUSE / 4);
     }
     remove_all(&*pool, (SLOWLY..count).map(|index| index.to_string()));
     remove_all(&*pool, (0..others).map(|index| format!("other {index}")));

@@ -9,6 +9,7 @@ use benthic_s3::sal::{
     Bucket, Buckets, Condition, Delete, NewBucket, Object, Objects, Sal, Seen, Uploads, Versioning,
 };
 use benthic_s3::upstream::{self, UpstreamSal, Validate, is_stale};
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use std::fs;
 use std::ops::Range;
@@ -302,8 +303,7 @@ fn without_the_upstream_the_cache_serves_reads_and_says_so() {
     let sal = setup.open();
     outage(&sal);
     setup.line.set_up(true);
-    std::thread::park_timeout(2 * far::RETRY_AFTER);
-    assert!(get(&sal, "unread").unwrap() == b"1");
+    wait::until("the upstream", || get(&sal, "unread").is_ok_and(|found| found == b"1"));
     sal_put(&sal, "k", b"new").unwrap();
     assert!(get(&sal, "k").unwrap() == b"new" && count(&sal.metrics().is_up) == 1);
 }

@@ -5,6 +5,7 @@ use crate::sal::{finish, kind, put, read};
 use benthic_core::{Environment, ErrorKind, Stopwatch};
 use benthic_s3::sal::{Bucket, Buckets, List, ListKind, ListPosition, NewBucket, Objects};
 use benthic_s3::upstream::{self, Credentials, UpstreamSal};
+use benthic_testkit::wait;
 use futures::executor::block_on;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -84,7 +85,7 @@ impl Hostile {
 
 /// Lets the driver forget that the upstream did not answer.
 fn wait() {
-    std::thread::park_timeout(2 * far::RETRY_AFTER);
+    wait::pause(2 * far::RETRY_AFTER);
 }
 
 /// The result of a call, and how long it took.
@@ -127,7 +128,7 @@ fn reads_do_not_wait_for_an_upstream_that_hangs() {
         assert!(found.unwrap() && took < Duration::from_secs(1), "{took:?}");
     }
     // It has to end first.
-    std::thread::park_timeout(Duration::from_secs(2));
+    wait::pause(Duration::from_secs(2));
     upstream.answer(&[head, head]);
     assert!(!find().unwrap(), "the first read after the outage is current");
 }
