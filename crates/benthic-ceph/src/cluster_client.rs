@@ -5,9 +5,12 @@
 use crate::cluster_state::parse;
 use async_trait::async_trait;
 use benthic_core::{Clock, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo, Result};
-use benthic_rados::RadosStore;
+use benthic_rados::{Options, RadosStore};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A connection to a cluster. Commands are JSON objects with a `prefix`, in the form that `ceph`
 /// sends.
@@ -52,6 +55,16 @@ pub trait ClusterClient: Send + Sync {
     /// # Errors
     /// As [`RadosStore::calls_at`].
     async fn calls_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryCalls>>;
+}
+
+/// Connects as `client.admin`. `limit` applies to the connection and to each query to the monitors.
+///
+/// # Errors
+/// As [`RadosStore::connect`].
+pub(crate) fn connect(conf: &Path, limit: Duration) -> Result<Arc<dyn ClusterClient>> {
+    let mon_timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let options = Options { mon_timeout_ms, ..Options::default() };
+    Ok(RadosStore::connect(Some(conf), None, options)?)
 }
 
 #[async_trait]

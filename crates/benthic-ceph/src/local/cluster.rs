@@ -5,15 +5,20 @@ use super::hung::restart;
 use super::layout::{self, Marker};
 use super::sites;
 use super::status::{self, DaemonStatus, PoolStatus, Readiness, SiteStatus, Status};
-use super::tools::{self, QUESTION_LIMIT};
+use super::tools;
 use super::wan;
+use crate::cluster_client::{self, ClusterClient};
 use crate::pools::is_of_manager;
 use benthic_core::{Action, Error, ErrorKind, Result};
+use futures::executor::block_on;
 use rustix::process::Signal;
+use serde::de::DeserializeOwned;
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limit of OSDs in a local cluster: each takes about 1 GiB of memory.
@@ -21,6 +26,8 @@ pub const OSDS_MAX: u32 = 32;
 /// The default number of OSDs.
 pub const OSDS_DEFAULT: u32 = 3;
 
+/// Time limit of a query, and of the connection for it.
+const QUESTION_LIMIT: Duration = Duration::from_secs(10);
 /// An OSD that was killed first checks its disk, which takes minutes on a busy machine.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
 /// Time that a failed daemon may need to finish its log.
@@ -99,7 +106,7 @@ impl Cluster {
         if Daemon::Mon.pid(&self.conf())?.is_none() {
             return Err(Error::new(ErrorKind::Unavailable, "the monitor does not run"));
         }
-        let mut pools = status::pools(&self.ask(&["osd", "pool", "ls"])?, &self.ask(&["df"])?)?;
+        let mut pools = status::pools(self.ask("osd pool ls")?, self.ask("df")?);
         pools.retain(|pool| !is_of_manager(&pool.name));
         Ok(pools)
     }
@@ -164,7 +171,7 @@ impl Cluster {
             checks.push("the creation was never completed; `benthic cluster up` repeats it".to_owned());
         }
         let answers = health.status.starts_with("HEALTH_");
-        let usage = answers.then(|| self.ask(&["df"]).and_then(|json| status::usage(&json)));
+        let usage = answers.then(|| self.ask("df").map(status::usage));
         let (used_bytes, total_bytes, pools) = match usage.and_then(Result::ok) {
             Some((used_bytes, total_bytes, pools)) => (Some(used_bytes), Some(total_bytes), Some(pools)),
             None => (None, None, None),
@@ -229,11 +236,19 @@ impl Cluster {
         self.dir.join("log").join(format!("{daemon}.{extension}"))
     }
 
-    /// Sends the monitor a query and returns the JSON answer.
-    pub(super) fn ask(&self, words: &[&str]) -> Result<String> {
-        let mut command = tools::command("ceph", &self.conf());
-        command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
-        self.run_beside(Daemon::Mon, &mut command, None, QUESTION_LIMIT)
+    /// Sends the monitor a query. Each query has its own connection: a monitor that has restarted
+    /// answers a new one at once.
+    pub(super) fn ask<T: DeserializeOwned>(&self, query: &str) -> Result<T> {
+        block_on(self.client()?.monitor_state(json!({ "prefix": query })))
+    }
+
+    /// Connects at the site of the monitor, so that no link delays a query.
+    pub(super) fn client(&self) -> Result<Arc<dyn ClusterClient>> {
+        let connect = || cluster_client::connect(&self.conf(), QUESTION_LIMIT);
+        match self.namespace_of(Daemon::Mon) {
+            None => connect(),
+            Some(site) => site.run(connect),
+        }
     }
 
     /// Runs a program at the site of a daemon, so that no link delays it.
@@ -249,7 +264,7 @@ impl Cluster {
 
     pub(super) fn readiness(&self) -> Result<Readiness> {
         let cut_off_osds = self.daemons().into_iter().filter(|daemon| self.is_cut_off(*daemon)).count();
-        Readiness::parse(&self.ask(&["status"])?, cut_off_osds as u64)
+        Ok(Readiness::new(self.ask("status")?, cut_off_osds as u64))
     }
 
     /// Starts a daemon unless it runs. The daemon detaches itself and becomes the leader of a new

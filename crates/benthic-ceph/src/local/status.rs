@@ -3,9 +3,7 @@
 use super::daemon::{Daemon, uptime_s};
 use super::sites::Sites;
 use crate::cluster_state::{self, Df, Manager, Osd, OsdMap, PoolDf, StateCount};
-use benthic_core::{Error, ErrorKind, Result};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -99,16 +97,15 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Parses the JSON of `ceph status`. A cluster serves without the `cut_off_osds` OSDs that are
+    /// Interprets the answer to `status`. A cluster serves without the `cut_off_osds` OSDs that are
     /// cut off.
-    pub fn parse(json: &str, cut_off_osds: u64) -> Result<Readiness> {
-        let status: cluster_state::Status = parse(json)?;
+    pub fn new(status: cluster_state::Status, cut_off_osds: u64) -> Readiness {
         let checks = status.health.checks.iter().filter(|(_, check)| !check.muted);
-        Ok(Readiness {
+        Readiness {
             checks: checks.map(|(code, check)| format!("{code}: {}", check.summary.message)).collect(),
             missing: missing(&status, cut_off_osds),
             status: status.health.status,
-        })
+        }
     }
 }
 
@@ -132,41 +129,32 @@ fn missing(status: &cluster_state::Status, cut_off_osds: u64) -> Option<String> 
     }
 }
 
-/// Parses the JSON of `ceph df`: used bytes, total bytes, and the pools.
-pub fn usage(json: &str) -> Result<(u64, u64, Vec<PoolStatus>)> {
-    let df: Df = parse(json)?;
+/// Used bytes, total bytes, and the pools.
+pub fn usage(df: Df) -> (u64, u64, Vec<PoolStatus>) {
     let pool = |pool: PoolDf| PoolStatus {
         name: pool.name,
         objects: pool.stats.objects,
         stored_bytes: pool.stats.stored,
     };
-    Ok((df.stats.total_used_raw_bytes, df.stats.total_bytes, df.pools.into_iter().map(pool).collect()))
+    (df.stats.total_used_raw_bytes, df.stats.total_bytes, df.pools.into_iter().map(pool).collect())
 }
 
-/// Parses the JSON of `ceph osd pool ls` and `ceph df`: all pools. `df` lacks pools that no OSD has
-/// reported yet.
-pub fn pools(pool_ls: &str, df: &str) -> Result<Vec<PoolStatus>> {
-    let (names, (_, _, mut reported)) = (parse::<Vec<String>>(pool_ls)?, usage(df)?);
+/// All pools. `df` lacks pools that no OSD has reported yet.
+pub fn pools(names: Vec<String>, df: Df) -> Vec<PoolStatus> {
+    let (_, _, mut reported) = usage(df);
     let is_new = |name: &String| !reported.iter().any(|pool| pool.name == *name);
     let new: Vec<String> = names.into_iter().filter(is_new).collect();
     reported.extend(new.into_iter().map(|name| PoolStatus { name, objects: 0, stored_bytes: 0 }));
-    Ok(reported)
+    reported
 }
 
-/// Parses the JSON of `ceph osd dump` and `ceph mgr dump`: the daemons that the monitor considers
-/// running, each with a number that changes when the daemon restarts.
-pub fn incarnations(osd_dump: &str, mgr_dump: &str) -> Result<Vec<(Daemon, u64)>> {
-    let (map, manager): (OsdMap, Manager) = (parse(osd_dump)?, parse(mgr_dump)?);
+/// The daemons that the monitor considers running, each with a number that changes when the daemon
+/// restarts.
+pub fn incarnations(map: &OsdMap, manager: &Manager) -> Vec<(Daemon, u64)> {
     let of_osd = |osd: &Osd| Some((Daemon::Osd(u32::try_from(osd.id).ok()?), osd.up_from));
     let mut running: Vec<_> = map.osds.iter().filter(|osd| osd.is_up()).filter_map(of_osd).collect();
     if manager.available {
         running.push((Daemon::Mgr, manager.active_gid));
     }
-    Ok(running)
-}
-
-fn parse<T: DeserializeOwned>(json: &str) -> Result<T> {
-    serde_json::from_str(json).map_err(|error| {
-        Error::new(ErrorKind::Internal, "cannot parse the output of a Ceph program").with_source(error)
-    })
+    running
 }

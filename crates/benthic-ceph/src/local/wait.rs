@@ -4,7 +4,9 @@ use super::cluster::{Cluster, Watch};
 use super::daemon::{self, Daemon};
 use super::status::{self, Readiness};
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
+use futures::executor::block_on;
 use rustix::process::Signal;
+use serde_json::json;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -64,7 +66,7 @@ impl Cluster {
     }
 
     fn incarnations(&self) -> Result<Vec<(Daemon, u64)>> {
-        status::incarnations(&self.ask(&["osd", "dump"])?, &self.ask(&["mgr", "dump"])?)
+        Ok(status::incarnations(&self.ask("osd dump")?, &self.ask("mgr dump")?))
     }
 
     /// Waits until the cluster serves and reports `HEALTH_OK`. Without `want_ok`, it stops waiting
@@ -83,7 +85,9 @@ impl Cluster {
                     if want_ok && serves_since.is_none() {
                         // The check may be raised only after this. Without the mute, the cluster
                         // serves as well.
-                        let _ = self.ask(&["health", "mute", MANAGER_MODULES, "--sticky"]);
+                        let mute =
+                            json!({ "prefix": "health mute", "code": MANAGER_MODULES, "sticky": true });
+                        let _ = block_on(self.client()?.tell_monitors(mute, Vec::new()));
                     }
                     if status == "HEALTH_OK" {
                         return Ok(());
@@ -207,8 +211,7 @@ pub(super) fn pause() {
     pause_for(TICK);
 }
 
-/// Waits as long as a poll took. A poll runs Ceph's program, which needs a core for some tenths of
-/// a second, and the daemons need it more.
+/// Waits as long as a poll took: on a busy machine, the daemons need the cores more.
 #[expect(clippy::disallowed_methods, reason = "daemons send no signal; each wait calls its watch first")]
 fn pause_for(poll: Duration) {
     thread::sleep(poll.clamp(TICK, TICK_MAX));
