@@ -7,7 +7,7 @@
 //! Source: "Actions, resources, and condition keys for Amazon S3" in the service authorization
 //! reference.
 
-use super::facts::NoFacts;
+use super::facts::{FactCache, NoFacts};
 use super::pattern::Pattern;
 
 /// The actions on buckets and objects, also those that the gateway does not implement.
@@ -126,8 +126,8 @@ const ACTIONS: [&str; 107] = [
 /// # Errors
 /// A message that names the action.
 pub fn check_action(text: &str) -> Result<(), String> {
-    let pattern = Pattern::parse(text, false)?;
-    if ACTIONS.iter().any(|action| pattern.matches(action, true, &NoFacts)) {
+    let (pattern, facts) = (Pattern::parse(text, false)?, FactCache::new(&NoFacts));
+    if ACTIONS.iter().any(|action| pattern.matches(action, true, &facts)) {
         return Ok(());
     }
     Err(format!("unknown action '{text}'; no action on buckets and objects has this name"))

@@ -1,6 +1,6 @@
 //! Conditions: operators that compare a fact of the request with the values of a policy.
 
-use super::facts::{self, Facts, check_key};
+use super::facts::{self, FactCache, check_key};
 use super::pattern::Pattern;
 use std::net::IpAddr;
 use time::OffsetDateTime;
@@ -131,7 +131,7 @@ impl Condition {
         identifies && is_fixed && !self.if_exists && self.set != Some(Set::All)
     }
 
-    pub fn holds(&self, facts: &dyn Facts) -> bool {
+    pub fn holds(&self, facts: &FactCache<'_>) -> bool {
         // A key without any value counts as missing, as on AWS.
         let found = facts.values(&self.key).filter(|found| !found.is_empty());
         let (negated, values) = match &self.test {
@@ -227,7 +227,7 @@ impl Order {
 }
 
 impl Values {
-    fn matches(&self, found: &str, facts: &dyn Facts) -> bool {
+    fn matches(&self, found: &str, facts: &FactCache<'_>) -> bool {
         match self {
             Values::Patterns { patterns, ignores_case } => {
                 patterns.iter().any(|pattern| pattern.matches(found, *ignores_case, facts))

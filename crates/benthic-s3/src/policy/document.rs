@@ -2,7 +2,7 @@
 
 use super::actions::check_action;
 use super::condition::Condition;
-use super::facts::{CLAIMS_OF_SESSION, Facts, NoFacts};
+use super::facts::{CLAIMS_OF_SESSION, FactCache, NoFacts};
 use super::pattern::Pattern;
 use super::{Named, Request, Verdict};
 use crate::identity::{
@@ -11,7 +11,6 @@ use crate::identity::{
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
-use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::marker::PhantomData;
@@ -71,22 +70,12 @@ impl<T> Match<T> {
 /// this name: policies of earlier builds, and those of servers without users of their own.
 type BoundId = Option<String>;
 
-/// The unique id of the user or the role that sends a request. It is looked up once, when a
-/// principal needs it.
-struct CallerId<'r> {
-    facts: &'r dyn Facts,
-    id: OnceCell<Option<String>>,
-}
-
-impl CallerId<'_> {
-    fn is(&self, id: &str) -> bool {
-        let look_up = || {
-            // The id of a session is that of the role, a colon and the name of the session.
-            let found = self.facts.values("aws:userid")?.into_iter().next()?;
-            Some(found.split(':').next()?.to_owned())
-        };
-        self.id.get_or_init(look_up).as_deref() == Some(id)
-    }
+/// Whether the user or the role that sends a request has this unique id.
+fn has_id(facts: &FactCache<'_>, id: &str) -> bool {
+    let found = facts.values("aws:userid");
+    // The id of a session is that of the role, a colon and the name of the session.
+    let of_session = |found: &String| found.split(':').next() == Some(id);
+    found.as_deref().and_then(<[String]>::first).is_some_and(of_session)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,10 +202,10 @@ impl Principal {
         }
     }
 
-    fn names(&self, caller: &Caller, caller_id: &CallerId<'_>) -> Option<Named> {
+    fn names(&self, caller: &Caller, facts: &FactCache<'_>) -> Option<Named> {
         let is = |id: &BoundId, has_name: bool| match id {
             None => has_name,
-            Some(id) => caller_id.is(id),
+            Some(id) => has_id(facts, id),
         };
         match (self, caller) {
             // A permission for everybody stays within the limits of a session.
@@ -289,8 +278,9 @@ impl Document {
     /// As [`of_bucket`](Document::of_bucket).
     pub fn of_topic(text: &str, arn: &str) -> Result<Document, String> {
         let raw = RawDocument::parse(text, true)?;
+        let facts = FactCache::new(&NoFacts);
         let is_topic =
-            |text: &str| Pattern::parse(text, false).is_ok_and(|text| text.matches(arn, false, &NoFacts));
+            |text: &str| Pattern::parse(text, false).is_ok_and(|text| text.matches(arn, false, &facts));
         if let Some(text) = raw.resource_texts().find(|text| !is_topic(text)) {
             return Err(format!("the resource '{text}' is not this topic, {arn}"));
         }
@@ -354,9 +344,9 @@ impl Document {
     /// The policy's verdict on a request.
     pub(super) fn verdict(&self, request: &Request<'_>) -> Verdict {
         let mut verdict = Verdict::default();
-        let caller_id = CallerId { facts: request.facts, id: OnceCell::new() };
+        let facts = FactCache::new(request.facts);
         for statement in &self.statements {
-            let Some(named) = statement.matches(request, &caller_id) else { continue };
+            let Some(named) = statement.matches(request, &facts) else { continue };
             match statement.effect {
                 Effect::Deny => return Verdict { denies: true, allows: None },
                 Effect::Allow => verdict.allows = verdict.allows.max(Some(named)),
@@ -406,21 +396,20 @@ impl Document {
 
 impl Statement {
     /// How the statement names the caller, if it matches the request.
-    fn matches(&self, request: &Request<'_>, caller_id: &CallerId<'_>) -> Option<Named> {
+    fn matches(&self, request: &Request<'_>, facts: &FactCache<'_>) -> Option<Named> {
         let named = match &self.principals {
             None => Named::Caller,
             Some(Match { negated: false, items }) => {
-                items.iter().filter_map(|principal| principal.names(request.caller, caller_id)).max()?
+                items.iter().filter_map(|principal| principal.names(request.caller, facts)).max()?
             }
             Some(Match { items, .. }) => {
                 let is_exempt = |principal: &Principal| {
                     let is_narrower = |other: &Principal| other.is_narrower_than(principal);
-                    principal.names(request.caller, caller_id).is_some() && !items.iter().any(is_narrower)
+                    principal.names(request.caller, facts).is_some() && !items.iter().any(is_narrower)
                 };
                 (!items.iter().any(is_exempt)).then_some(Named::Caller)?
             }
         };
-        let facts = request.facts;
         let matches = self.actions.holds(|action| action.matches(request.action, true, facts))
             && self.resources.holds(|resource| resource.matches(request.resource, false, facts))
             && self.conditions.iter().all(|condition| condition.holds(facts));
@@ -570,7 +559,8 @@ impl<T> Match<T> {
 fn is_in_bucket(resource: &str, bucket: &str) -> bool {
     let Some(name) = resource.strip_prefix("arn:aws:s3:::") else { return resource == "*" };
     let name = name.split_once('/').map_or(name, |(name, _)| name);
-    Pattern::parse(name, false).is_ok_and(|name| name.matches(bucket, false, &NoFacts))
+    let facts = FactCache::new(&NoFacts);
+    Pattern::parse(name, false).is_ok_and(|name| name.matches(bucket, false, &facts))
 }
 
 /// Exactly one of an element and its negation.

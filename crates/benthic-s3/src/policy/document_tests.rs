@@ -1,6 +1,7 @@
 use crate::identity::{Caller, IdentityKind, PrincipalIds, identity_arn};
 use crate::policy::{Document, Facts, Request};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A request of which only the id of the caller is known.
 struct UserId(&'static str);
@@ -8,6 +9,17 @@ struct UserId(&'static str);
 impl Facts for UserId {
     fn values(&self, key: &str) -> Option<Vec<String>> {
         (key == "aws:userid").then(|| vec![self.0.to_owned()])
+    }
+}
+
+/// A request whose facts all have the same value. It counts how often they are looked up.
+#[derive(Default)]
+struct Counted(AtomicUsize);
+
+impl Facts for Counted {
+    fn values(&self, _key: &str) -> Option<Vec<String>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Some(vec!["ada".to_owned()])
     }
 }
 
@@ -120,5 +132,30 @@ fn a_policy_of_100_statements_decides() {
         let id = UserId(id);
         let request = Request { resource: "arn:aws:s3:::b/home/ada/k", ..request(&caller, &id) };
         assert_eq!((policy.allows(&request), policy.verdict(&request).denies), (allows, denies), "{}", id.0);
+    }
+}
+
+#[test]
+fn a_policy_looks_up_each_fact_once() {
+    // The resource and the value of the conditions, whether the policy allows, and the lookups.
+    for (resource, value, allows, lookups) in [
+        ("arn:aws:s3:::b/${aws:username}/k", "${aws:username}", true, 3),
+        ("arn:aws:s3:::b/${aws:username}/k", "eve", false, 3),
+        // The text differs before the first variable.
+        ("arn:aws:s3:::b/logs/${aws:username}/k", "ada", false, 0),
+    ] {
+        let statements = ["aws:userid", "aws:UserAgent", "aws:userid", "aws:useragent"].map(|key| {
+            serde_json::json!({
+                "Effect": "Allow", "Principal": "*", "Action": "s3:Get*", "Resource": resource,
+                "Condition": { "StringEquals": { key: value } },
+            })
+        });
+        let all = serde_json::json!({ "Version": "2012-10-17", "Statement": statements });
+        let policy = Document::of_bucket(&all.to_string(), "b").unwrap();
+        let (caller, facts) = (user("lab", "ada"), Counted::default());
+        let resource = "arn:aws:s3:::b/ada/k";
+        let request = Request { caller: &caller, action: "s3:GetObject", resource, facts: &facts };
+        assert_eq!(policy.allows(&request), allows);
+        assert_eq!(facts.0.load(Ordering::Relaxed), lookups);
     }
 }

@@ -1,5 +1,9 @@
 //! The facts about a request that conditions and variables use, by the names of their keys.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 /// Answers for the keys of conditions.
 pub trait Facts: Sync {
     /// The values of a key in lower case; `None` if the request has no such fact. The part of a key
@@ -13,6 +17,29 @@ pub struct NoFacts;
 impl Facts for NoFacts {
     fn values(&self, _key: &str) -> Option<Vec<String>> {
         None
+    }
+}
+
+/// The facts about one request. Each is looked up once, when a policy first needs it: many
+/// statements look at the same facts, and to find one can cost more than to compare it.
+pub struct FactCache<'r> {
+    facts: &'r dyn Facts,
+    found: RefCell<BTreeMap<String, Option<Rc<[String]>>>>,
+}
+
+impl<'r> FactCache<'r> {
+    pub fn new(facts: &'r dyn Facts) -> FactCache<'r> {
+        FactCache { facts, found: RefCell::default() }
+    }
+
+    /// As [`Facts::values`].
+    pub fn values(&self, key: &str) -> Option<Rc<[String]>> {
+        if let Some(found) = self.found.borrow().get(key) {
+            return found.clone();
+        }
+        let values: Option<Rc<[String]>> = self.facts.values(key).map(Rc::from);
+        self.found.borrow_mut().insert(key.to_owned(), values.clone());
+        values
     }
 }
 

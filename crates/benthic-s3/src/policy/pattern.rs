@@ -1,7 +1,7 @@
 //! Patterns: text with `*` for any characters, `?` for one character, and policy variables such as
 //! `${aws:username}`.
 
-use super::facts::{CLAIMS_OF_SESSION, Facts, check_key, claim};
+use super::facts::{CLAIMS_OF_SESSION, FactCache, check_key, claim};
 use std::borrow::Cow;
 
 /// A parsed pattern.
@@ -81,7 +81,10 @@ impl Pattern {
     }
 
     /// Whether the whole text matches. A pattern with a variable that has no value matches nothing.
-    pub fn matches(&self, text: &str, ignores_case: bool, facts: &dyn Facts) -> bool {
+    pub fn matches(&self, text: &str, ignores_case: bool, facts: &FactCache<'_>) -> bool {
+        if self.has_variables && !self.may_begin(text, ignores_case) {
+            return false;
+        }
         let tokens = match self.resolve(facts, text.len()) {
             Some(tokens) => tokens,
             None => return false,
@@ -89,9 +92,16 @@ impl Pattern {
         matches(&tokens, text, ignores_case)
     }
 
+    /// Whether the text fits the characters before the first `*` or variable, as far as it goes. In
+    /// a long policy, most patterns differ from the text there, and need no values of variables.
+    fn may_begin(&self, text: &str, ignores_case: bool) -> bool {
+        let first = self.tokens.iter().take_while(|token| matches!(token, Token::Char(_) | Token::One));
+        first.zip(text.chars()).all(|(token, c)| fits(token, c, ignores_case))
+    }
+
     /// The pattern with the values of its variables. `None` if a variable has no value, or if the
     /// pattern needs more than `chars_max` characters.
-    fn resolve(&self, facts: &dyn Facts, chars_max: usize) -> Option<Cow<'_, [Token]>> {
+    fn resolve(&self, facts: &FactCache<'_>, chars_max: usize) -> Option<Cow<'_, [Token]>> {
         if !self.has_variables {
             return Some(Cow::Borrowed(&self.tokens));
         }
@@ -100,13 +110,12 @@ impl Pattern {
             match token {
                 Token::Variable { key, default } => {
                     // A value of the request never acts as a wildcard.
-                    let value = facts.values(key).and_then(|mut values| {
-                        let only = values.pop();
-                        only.filter(|_| values.is_empty())
-                    });
-                    tokens.extend(
-                        value.or_else(|| default.clone())?.chars().take(chars_max + 1).map(Token::Char),
-                    );
+                    let values = facts.values(key);
+                    let value = match values.as_deref() {
+                        Some([only]) => Some(only),
+                        _ => default.as_ref(),
+                    };
+                    tokens.extend(value?.chars().take(chars_max + 1).map(Token::Char));
                 }
                 token => tokens.push(token.clone()),
             }
@@ -141,14 +150,17 @@ fn variable_token(text: &str) -> Result<Token, String> {
     Ok(Token::Variable { key, default })
 }
 
-/// Matches greedily: after a mismatch, the last `*` takes one more character. So the time is at
-/// most the product of the two lengths.
-fn matches(tokens: &[Token], text: &str, ignores_case: bool) -> bool {
-    let fits = |token: &Token, c: char| match token {
+fn fits(token: &Token, c: char, ignores_case: bool) -> bool {
+    match token {
         Token::One => true,
         Token::Char(wanted) => *wanted == c || (ignores_case && wanted.eq_ignore_ascii_case(&c)),
         Token::Any | Token::Variable { .. } => false,
-    };
+    }
+}
+
+/// Matches greedily: after a mismatch, the last `*` takes one more character. So the time is at
+/// most the product of the two lengths.
+fn matches(tokens: &[Token], text: &str, ignores_case: bool) -> bool {
     let (mut token, mut rest) = (0, text.chars());
     // Where to continue after a mismatch: behind the last `*`, with the text that it does not take.
     let mut retry = None;
@@ -160,7 +172,7 @@ fn matches(tokens: &[Token], text: &str, ignores_case: bool) -> bool {
         }
         match rest.next() {
             None => return token == tokens.len(),
-            Some(c) if tokens.get(token).is_some_and(|wanted| fits(wanted, c)) => token += 1,
+            Some(c) if tokens.get(token).is_some_and(|wanted| fits(wanted, c, ignores_case)) => token += 1,
             Some(_) => {
                 let Some((after, mut taken)) = retry else { return false };
                 if taken.next().is_none() {
