@@ -1,5 +1,6 @@
 //! The S3 gateway compared with others over HTTP: radosgw on the same cluster, versitygw on the
-//! same disk. `make bench-s3` builds the programs and runs it.
+//! same disk. `make bench-s3` builds the programs and runs it. The decisions of policies are
+//! measured alone, without HTTP.
 //!
 //! The sides run in turns in one run of this program, and the tables show medians. Our own load
 //! generator runs on this machine, sends presigned URLs, and checks every answer.
@@ -9,6 +10,7 @@ mod listing;
 mod load;
 mod memory;
 mod objects;
+mod policy;
 mod servers;
 mod sign;
 
@@ -22,10 +24,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+const SECTIONS: [&str; 6] = ["policy", "disk", "encryption", "listing", "memory", "ceph"];
+
 #[derive(Parser)]
 struct Args {
     /// Sections to measure; all by default
-    #[arg(value_name = "SECTION", value_parser = ["ceph", "disk", "encryption", "listing", "memory"])]
+    #[arg(value_name = "SECTION", value_parser = SECTIONS)]
     sections: Vec<String>,
     /// The gateway program; `benthic` must be in the same directory
     #[arg(long, value_name = "FILE", default_value = "target/release/benthic-s3")]
@@ -96,7 +100,7 @@ async fn run(args: Args) -> Outcome {
     };
     let conditions = machine::describe(&setting.dir, "Ceph", "radosgw")?;
     let mut report = Report::new("The S3 gateway against others", conditions, setting.rounds, setting.quick);
-    for name in ["disk", "encryption", "listing", "memory", "ceph"] {
+    for name in SECTIONS {
         if !is_wanted(&args.sections, name) {
             continue;
         }
@@ -119,6 +123,7 @@ fn new_directory(dir: &Path) -> Outcome {
 async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
     let (store, files) = setting.embedded(&setting.dir);
     match name {
+        "policy" => Ok(vec![policy::run(setting)?]),
         "disk" => {
             let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::versitygw(setting, &files).await;
