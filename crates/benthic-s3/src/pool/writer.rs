@@ -15,6 +15,7 @@ use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
+use std::mem::take;
 use std::sync::Arc;
 
 /// Number of data objects that the first intent covers if the size is unknown. The number doubles
@@ -159,7 +160,7 @@ impl PoolWriter {
         self.size_bytes += data.len() as u64;
         let object = self.sal.names.chunk(self.bucket.id, self.write, self.chunks)?;
         let data = match &self.data_key {
-            Some(key) => key.write_key(self.write)?.seal(self.chunks, &data)?,
+            Some(key) => key.write_key(self.write)?.seal(self.chunks, data)?,
             None => data,
         };
         self.chunks += 1;
@@ -171,18 +172,19 @@ impl PoolWriter {
         Ok(())
     }
 
-    /// Expected size of the next data object, to reserve memory; 0 if it is unknown.
+    /// Expected size of the next data object as it is stored, to reserve memory; 0 if unknown.
     fn next_bytes(&self) -> usize {
         let left = self.size_bytes_known.map(|known| known.saturating_sub(self.size_bytes));
         let chunk_bytes = u64::from(self.chunk_bytes);
         let next = left.unwrap_or(if self.chunks > 0 { chunk_bytes } else { 0 }).min(chunk_bytes);
-        usize::try_from(next).unwrap_or(0)
+        let stored = if self.data_key.is_some() { encryption::stored_len(next) } else { next };
+        usize::try_from(stored).unwrap_or(0)
     }
 
     /// Waits until all data are stored.
     pub async fn finish_data(&mut self) -> Result<Option<Segment>> {
         if !self.buffer.is_empty() {
-            let data = self.buffer.split().freeze();
+            let data = take(&mut self.buffer).freeze();
             self.write_next(data).await?;
         }
         while let Some(result) = self.in_flight.next().await {
@@ -280,8 +282,6 @@ impl PoolWriter {
     }
 }
 
-/// Writes a data object. Only this writer writes it, and always with the same data, so retries are
-/// safe.
 /// Checks that the attributes of a write say whether its data are encrypted.
 pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) -> Result<()> {
     if encryption::is_encrypted(&finish.attributes) == is_encrypted {
@@ -291,6 +291,8 @@ pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) ->
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
+/// Writes a data object. Only this writer writes it, and always with the same data, so retries are
+/// safe.
 async fn write_chunk(pool: Arc<dyn Pool>, object: ObjectId, data: Bytes) -> Result<()> {
     write_with_retries(pool.as_ref(), &object, WriteOp::new().write_full(data)).await
 }
@@ -318,7 +320,7 @@ impl Writer for PoolWriter {
             let room = chunk_bytes - self.buffer.len();
             self.buffer.extend_from_slice(&data.split_to(room.min(data.len())));
             if self.buffer.len() == chunk_bytes {
-                let data = self.buffer.split().freeze();
+                let data = take(&mut self.buffer).freeze();
                 self.write_next(data).await?;
             }
         }

@@ -16,7 +16,7 @@
 
 use super::{Attributes, Id};
 use benthic_core::{Environment, Error, ErrorKind, Result};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use std::ops::Range;
@@ -72,21 +72,28 @@ impl DataKey {
 }
 
 impl WriteKey {
-    /// Encrypts a whole data object.
+    /// Encrypts a whole data object: in its own memory, if nobody else has it and there is room for
+    /// the [tags](stored_len).
     ///
     /// # Errors
     /// `Internal`, never in practice.
-    pub fn seal(&self, data_object: u32, data: &[u8]) -> Result<Bytes> {
-        let mut stored = Vec::with_capacity(stored_len(data.len() as u64) as usize);
-        for (frame, data) in data.chunks(FRAME_BYTES as usize).enumerate() {
-            let start = stored.len();
-            stored.extend_from_slice(data);
+    pub fn seal(&self, data_object: u32, data: Bytes) -> Result<Bytes> {
+        let len_bytes = data.len();
+        let (frame_bytes, tag_bytes) = (FRAME_BYTES as usize, TAG_BYTES as usize);
+        let mut stored = data.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        stored.resize(stored_len(len_bytes as u64) as usize, 0);
+        // Each frame moves behind the tags of the earlier ones, so the last frame moves first.
+        for frame in (0..len_bytes.div_ceil(frame_bytes)).rev() {
+            let range = frame * frame_bytes..len_bytes.min((frame + 1) * frame_bytes);
+            let (start, range_bytes) = (range.start + frame * tag_bytes, range.len());
+            stored.copy_within(range, start);
+            let (data, rest) = stored[start..].split_at_mut(range_bytes);
             let nonce = nonce(data_object, frame as u64);
-            let tag = self.0.seal_in_place_separate_tag(nonce, Aad::empty(), &mut stored[start..]);
+            let tag = self.0.seal_in_place_separate_tag(nonce, Aad::empty(), data);
             let tag = tag.map_err(|_| Error::new(ErrorKind::Internal, "cannot encrypt data"))?;
-            stored.extend_from_slice(tag.as_ref());
+            rest[..tag_bytes].copy_from_slice(tag.as_ref());
         }
-        Ok(stored.into())
+        Ok(stored.freeze())
     }
 
     /// Decrypts the frames that contain a range of a data object, and returns the range. `stored`
