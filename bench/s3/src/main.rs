@@ -6,6 +6,8 @@
 //! generator runs on this machine, sends presigned URLs, and checks every answer.
 
 mod client;
+mod far;
+mod line;
 mod listing;
 mod load;
 mod memory;
@@ -24,7 +26,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const SECTIONS: [&str; 6] = ["policy", "disk", "encryption", "listing", "memory", "ceph"];
+const SECTIONS: [&str; 7] = ["policy", "far", "disk", "encryption", "listing", "memory", "ceph"];
 
 #[derive(Parser)]
 struct Args {
@@ -124,6 +126,7 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
     let (store, files) = setting.embedded(&setting.dir);
     match name {
         "policy" => Ok(vec![policy::run(setting)?]),
+        "far" => Ok(vec![far::run(setting, &store, &Server::benthic(setting, &store).await?).await?]),
         "disk" => {
             let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::versitygw(setting, &files).await;

@@ -1,8 +1,8 @@
 //! The gateways under test, each a process of its own.
 
-use crate::Setting;
 use crate::client::{Client, Target};
 use crate::sign::Signer;
+use crate::{Setting, line};
 use bench_harness::process::{memory_mib, output};
 use bench_harness::{Outcome, start};
 use bytes::Bytes;
@@ -18,12 +18,14 @@ const KEY: &str = "BENCHMARKBENCHMARK00";
 const SECRET: &str = "secretsecretsecretsecretsecretsecret0000";
 const START_MAX: Duration = Duration::from_secs(60);
 /// The bucket of all requests, in a store that this run creates and removes.
-const BUCKET: &str = "bench";
+pub const BUCKET: &str = "bench";
 
 /// A running gateway with a bucket. Dropping it stops the gateway.
 pub struct Server {
     pub name: &'static str,
     pub target: Rc<Target>,
+    /// The pool of our gateway; empty for the others.
+    pub pool: String,
     child: Child,
     /// Commands that remove the gateway's data after it stopped.
     clean: Vec<Command>,
@@ -32,10 +34,12 @@ pub struct Server {
 impl Server {
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
-        let mut command = Command::new(&setting.benthic_s3);
-        command.args(["--store", store, "--json", "s3", "serve", "--listen", "127.0.0.1:0", "--pool", &pool]);
-        command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
-        let mut child = command.stdout(Stdio::piped()).stderr(log(setting, "benthic-s3")?).spawn()?;
+        let mut command = program(setting, store, &pool);
+        let mut child = command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(log(setting, "benthic-s3")?)
+            .spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("the gateway has no output")?).read_line(&mut line)?;
         let reported: serde_json::Value = serde_json::from_str(&line)?;
@@ -46,7 +50,9 @@ impl Server {
         let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
         remove.args(["--store", store, "pool", "rm", &pool, "--yes", &pool]);
         let keys = (text("access_key")?, text("secret_key")?);
-        Server::new("benthic", host, keys, child, vec![remove]).await
+        let mut server = Server::new("benthic", host, keys, child, vec![remove]).await?;
+        server.pool = pool;
+        Ok(server)
     }
 
     /// Encrypts all new objects of the bucket (SSE-S3).
@@ -107,7 +113,8 @@ impl Server {
         clean: Vec<Command>,
     ) -> Outcome<Server> {
         let signer = Signer::new(&host, access_key, secret_key)?;
-        let server = Server { name, target: Rc::new(Target { host, signer }), child, clean };
+        let target = Rc::new(Target { host, signer });
+        let server = Server { name, target, pool: String::new(), child, clean };
         let stopwatch = start();
         loop {
             let created = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
@@ -121,6 +128,13 @@ impl Server {
 
     pub fn client(&self) -> Client {
         Client::new(&self.target)
+    }
+
+    /// The gateway at the end of a slow line.
+    pub async fn far(&self) -> Outcome<Rc<Target>> {
+        let host = line::open(&self.target.host).await?;
+        let signer = self.target.signer.at(&host);
+        Ok(Rc::new(Target { host, signer }))
     }
 
     /// The gateway's memory in MiB: `VmRSS:` for now, `VmHWM:` for its maximum so far.
@@ -139,6 +153,14 @@ impl Drop for Server {
             }
         }
     }
+}
+
+/// Our program with the options of a gateway; a verb of `benthic s3` must follow.
+pub fn program(setting: &Setting, store: &str, pool: &str) -> Command {
+    let mut command = Command::new(&setting.benthic_s3);
+    command.args(["--store", store, "--json", "s3", "--pool", pool]);
+    command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
+    command
 }
 
 pub fn path(key: &str) -> String {

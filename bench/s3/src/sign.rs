@@ -13,6 +13,7 @@ use std::process::Command;
 const REGION: &str = "us-east-1";
 const SECONDS_VALID: u32 = 86_400;
 
+#[derive(Clone)]
 pub struct Signer {
     host: String,
     access_key: String,
@@ -36,6 +37,11 @@ impl Signer {
         }
         let scope = format!("{day}/{REGION}/s3/aws4_request");
         Ok(Signer { host: host.to_owned(), access_key: access_key.to_owned(), time, scope, signing_key })
+    }
+
+    /// The same for another address of the server.
+    pub fn at(&self, host: &str) -> Signer {
+        Signer { host: host.to_owned(), ..self.clone() }
     }
 
     /// Returns the path and query of a signed request. The signature covers the query in its
