@@ -82,11 +82,11 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// `None` for a request without a document, and for a document in a chunked stream, which
-    /// carries its own checksums.
+    /// `None` for a request without a document.
     ///
     /// # Errors
-    /// As [`Verifier::new`].
+    /// `InvalidRequest` for a document in chunks, as on AWS: only the data of objects and of parts
+    /// may come in chunks. Else as [`Verifier::new`].
     pub fn of(
         method: &Method,
         query: &str,
@@ -104,8 +104,14 @@ impl Document {
         };
         let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let sha256 = value("x-amz-content-sha256");
-        if !is_document || sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
+        if !is_document {
             return None;
+        }
+        if sha256.as_ref().is_some_and(|sha256| sha256.starts_with("STREAMING-")) {
+            return Some(Err(s3_error!(
+                InvalidRequest,
+                "the x-amz-content-sha256 is invalid; a document must not come in chunks"
+            )));
         }
         // For a list of parts, the checksum headers describe the object and not the document.
         let declared = |algorithm: Algorithm| value(algorithm.header()).filter(|_| !is_list);

@@ -106,7 +106,9 @@ fn every_request_with_a_document_is_checked() {
     }
     let mut in_chunks = HeaderMap::new();
     in_chunks.insert("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER".parse().unwrap());
-    assert!(Document::of(&Method::PUT, "lifecycle", true, &in_chunks).is_none());
+    let refused = Document::of(&Method::PUT, "lifecycle", true, &in_chunks).unwrap();
+    assert_eq!(refused.err().map(|error| error.code().clone()), Some(S3ErrorCode::InvalidRequest));
+    assert!(Document::of(&Method::PUT, "", false, &in_chunks).is_none());
 }
 
 #[test]

@@ -69,6 +69,7 @@ def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
     ]:
         # CompleteMultipartUpload is an exception: its checksum header is that of the object.
         assert send_signed(gateway, method, path, right, headers) == (400, code), headers
+    assert send_in_chunks(gateway, method, path, right) == [(400, "InvalidRequest")] * 2
     large = b"<" + root + b">" + b" " * (9 * MIB) + b"</" + root + b">"
     with connect(gateway) as stream:
         stream.sendall(head_text(gateway, method, path, signed(gateway, method, path, large) | {"Content-Length": str(len(large))}))
@@ -132,6 +133,7 @@ def test_damaged_settings_change_nothing(gateway, s3, bucket, query):
         ({"x-amz-content-sha256": hashlib.sha256(b"other").hexdigest()}, "XAmzContentSHA256Mismatch"),
     ]:
         assert send_signed(gateway, "PUT", path, right, headers) == (400, code), headers
+    assert send_in_chunks(gateway, "PUT", path, right) == [(400, "InvalidRequest")] * 2
     if query != "?policy":
         root = right[1 : right.index(b">")]
         for more in (b"<Unknown/>", b"<" + root + b"/>", b"<![CDATA[x]]>"):
@@ -156,12 +158,12 @@ def trailing(body, trailer):
     return b"%x\r\n%s\r\n0\r\n%s\r\n\r\n" % (len(body), body, trailer)
 
 
-def put_chunked(gateway, path, encoded, length, headers=None):
+def put_chunked(gateway, path, encoded, length, headers=None, method="PUT"):
     given = {
         "x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "x-amz-trailer": "x-amz-checksum-crc32",
         "x-amz-decoded-content-length": str(length), "Content-Encoding": "aws-chunked", **(headers or {}),
     }
-    return send_signed(gateway, "PUT", path, encoded, given)
+    return send_signed(gateway, method, path, encoded, given)
 
 
 def crc32(data):
@@ -197,10 +199,10 @@ def test_trailing_checksums(gateway, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["ChecksumCRC32"] == crc32(body).decode()
 
 
-def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece):
+def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece, method="PUT"):
     """Puts a body of individually signed chunks."""
     length = sum(map(len, pieces))
-    head = signed(gateway, "PUT", path, headers={
+    head = signed(gateway, method, path, headers={
         "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "x-amz-decoded-content-length": str(length),
         "Content-Encoding": "aws-chunked",
     })
@@ -215,7 +217,16 @@ def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece)
         text = ["AWS4-HMAC-SHA256-PAYLOAD", date, scope, signature, hashlib.sha256(b"").hexdigest(), hashlib.sha256(piece).hexdigest()]
         signature = hmac.digest(key, "\n".join(text).encode(), "sha256").hex()
         body += tamper(number, b"%x;chunk-signature=%s\r\n%s\r\n" % (len(piece), signature.encode(), piece))
-    return send(gateway, "PUT", path, body, head)
+    return send(gateway, method, path, body, head)
+
+
+def send_in_chunks(gateway, method, path, document):
+    """Sends a document with a checksum as the trailer, and in signed chunks."""
+    encoded = trailing(document, b"x-amz-checksum-crc32:" + crc32(document))
+    return [
+        put_chunked(gateway, path, encoded, len(document), method=method),
+        put_signed_chunks(gateway, path, [document], method=method),
+    ]
 
 
 def test_signed_chunks(gateway, s3, bucket):
