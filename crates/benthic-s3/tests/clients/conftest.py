@@ -17,7 +17,7 @@ NUMBERS = itertools.count()
 ON_ANY_STORE = ["test_encryption", "test_iam", "test_policies", "test_roles", "test_web_identity"]
 
 
-@pytest.fixture(params=["file", CEPH])
+@pytest.fixture(params=["file", CEPH, ERASURE_CODED])
 def engine(request):
     """Every engine with durable storage."""
     return request.param

@@ -12,7 +12,7 @@ import time
 
 import botocore.exceptions
 import pytest
-from gateway import LONG, PROGRAMS, running
+from gateway import CEPH, ERASURE_CODED, LONG, PROGRAMS, running
 from load import Load
 from raw import request
 
@@ -31,6 +31,7 @@ def check_nothing_is_left(gateway, client, loads):
     status = gateway.run("gc", "status")[0]
     assert status == {name: 0 for name in status}
     assert gateway.objects() == ["directory"]
+    assert gateway.data_pool is None or gateway.objects(gateway.data_pool) == []
 
 
 def make_buckets(client):
@@ -49,7 +50,7 @@ def test_a_gateway_is_killed_under_load(engine, tmp_path, seed):
     rng = random.Random(seed)
     with running(engine, tmp_path) as gateway:
         client = gateway.client(connect_timeout=5, read_timeout=60, max_pool_connections=20)
-        given = {"errors_allowed": ["connection"], "late": engine == "ceph"}
+        given = {"errors_allowed": ["connection"], "late": engine != "file"}
         loads = [Load([client], bucket, rng.random(), **given) for bucket in make_buckets(client)]
         for _ in range(KILLS):
             with contextlib.ExitStack() as stack:
@@ -98,11 +99,11 @@ def cluster(*args):
     subprocess.run([str(PROGRAMS / "benthic"), "cluster", *args, *place], check=True, capture_output=True, timeout=300)
 
 
-@pytest.mark.ceph
-def test_an_osd_is_killed_under_load(tmp_path, seed):
+@pytest.mark.parametrize("store", [CEPH, ERASURE_CODED])
+def test_an_osd_is_killed_under_load(store, tmp_path, seed):
     """Requests succeed or report an error; no acknowledged write is lost."""
     rng = random.Random(seed)
-    with running("ceph", tmp_path) as gateway:
+    with running(store, tmp_path) as gateway:
         client = gateway.client(read_timeout=300, max_pool_connections=20)
         loads = [Load([client], bucket, rng.random(), [500, 503], late=True) for bucket in make_buckets(client)]
         for round in range(30 if LONG else 2):
