@@ -4,12 +4,13 @@
 use crate::Setting;
 use crate::client::{Answer, Client};
 use crate::line::{MBIT_PER_S, ROUND_TRIP_MS};
-use crate::servers::{BUCKET, Server, path, program};
+use crate::servers::{BUCKET, Server, path};
 use bench_harness::process::output;
 use bench_harness::report::{Aim, Section};
 use bench_harness::{Outcome, noise, seconds, start};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
+use std::process::Command;
 
 /// An object of 4 MiB is in one piece, so code can run on it in the store.
 const SIZES: [(&str, usize); 2] = [("4 MiB", 4 << 20), ("64 MiB", 64 << 20)];
@@ -22,9 +23,10 @@ const SELECT: &str = "<SelectObjectContentRequest xmlns=\"http://s3.amazonaws.co
 /// Keys below it have a rule that stores their SHA-256 as metadata.
 const WITH_RULE: &str = "with-rule";
 
-pub async fn run(setting: &Setting, store: &str, server: &Server) -> Outcome<Section> {
+pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
     let rule = ["on-put", BUCKET, "digest.compute", "--prefix", WITH_RULE, "--input", "sha256"];
-    output(program(setting, store, &server.pool).args(rule).args(["--metadata", "sha256"]))?;
+    let mut command = Command::new(&setting.benthic_s3);
+    output(command.args(&server.options).args(rule).args(["--metadata", "sha256"]))?;
     let note = format!(
         "A gateway with an embedded store behind a line of {MBIT_PER_S} Mbit/s and {ROUND_TRIP_MS} ms, one connection. \
         The reference fetches the object and does the same at the client; for a PUT, it then writes the result as another object."

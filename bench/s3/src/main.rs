@@ -1,6 +1,6 @@
 //! The S3 gateway compared with others over HTTP: radosgw on the same cluster, versitygw on the
-//! same disk. `make bench-s3` builds the programs and runs it. The decisions of policies are
-//! measured alone, without HTTP.
+//! same disk, and a client that fetches the objects on which our gateway runs code. `make bench-s3`
+//! builds the programs and runs it. The decisions of policies are measured alone, without HTTP.
 //!
 //! The sides run in turns in one run of this program, and the tables show medians. Our own load
 //! generator runs on this machine, sends presigned URLs, and checks every answer.
@@ -20,13 +20,14 @@ use bench_harness::cluster::Cluster;
 use bench_harness::report::{Report, Section};
 use bench_harness::{Outcome, exit, is_wanted, machine};
 use clap::Parser;
-use servers::Server;
+use servers::{Server, create_erasure_coded_pool};
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const SECTIONS: [&str; 7] = ["policy", "far", "disk", "encryption", "listing", "memory", "ceph"];
+const SECTIONS: [&str; 8] =
+    ["policy", "far", "disk", "encryption", "listing", "memory", "ceph", "erasure-coded"];
 
 #[derive(Parser)]
 struct Args {
@@ -126,7 +127,7 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
     let (store, files) = setting.embedded(&setting.dir);
     match name {
         "policy" => Ok(vec![policy::run(setting)?]),
-        "far" => Ok(vec![far::run(setting, &store, &Server::benthic(setting, &store).await?).await?]),
+        "far" => Ok(vec![far::run(setting, &Server::benthic(setting, &store).await?).await?]),
         "disk" => {
             let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::versitygw(setting, &files).await;
@@ -168,8 +169,15 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
             let benthic = setting.benthic_s3.with_file_name("benthic");
             let cluster = Cluster::up(&benthic, "s3", &["--osds", "3"])?;
             let (store, conf) = (cluster.store(), cluster.conf());
-            let ours = async || Server::benthic(setting, &store).await;
             let others = async || Server::radosgw(setting, &conf).await;
+            if name == "erasure-coded" {
+                // radosgw takes a pool of this name if it exists.
+                create_erasure_coded_pool(&cluster, "default.rgw.buckets.data")?;
+                let ours = async || Server::benthic_erasure_coded(setting, &cluster).await;
+                let note = "On one cluster of three OSDs, the data in erasure-coded pools of two data chunks and a coding chunk, on both sides.";
+                return objects::run(setting, objects::ERASURE_CODED, note, ours, others).await;
+            }
+            let ours = async || Server::benthic(setting, &store).await;
             let note = "On one cluster of three OSDs, pools of the same number of copies. What is acknowledged is on all of its OSDs, \
                 on both sides.";
             objects::run(setting, objects::ON_CEPH, note, ours, others).await

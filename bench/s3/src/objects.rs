@@ -52,6 +52,7 @@ macro_rules! titles {
 }
 
 pub const ON_CEPH: Engine = Engine { titles: titles!("Ceph"), aims: Aims::Ceph };
+pub const ERASURE_CODED: Engine = Engine { titles: titles!("Erasure-coded"), aims: Aims::None };
 pub const ON_A_DIRECTORY: Engine = Engine { titles: titles!("Disk"), aims: Aims::None };
 pub const IN_MEMORY: Engine = Engine { titles: titles!("Memory"), aims: Aims::All };
 pub const ENCRYPTED: Engine = Engine { titles: titles!("Encryption"), aims: Aims::Encryption };

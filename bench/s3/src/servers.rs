@@ -3,6 +3,7 @@
 use crate::client::{Client, Target};
 use crate::sign::Signer;
 use crate::{Setting, line};
+use bench_harness::cluster::Cluster;
 use bench_harness::process::{memory_mib, output};
 use bench_harness::{Outcome, start};
 use bytes::Bytes;
@@ -24,8 +25,8 @@ pub const BUCKET: &str = "bench";
 pub struct Server {
     pub name: &'static str,
     pub target: Rc<Target>,
-    /// The pool of our gateway; empty for the others.
-    pub pool: String,
+    /// The options of a verb of `benthic s3` on our gateway; empty for the others.
+    pub options: Vec<String>,
     child: Child,
     /// Commands that remove the gateway's data after it stopped.
     clean: Vec<Command>,
@@ -33,9 +34,24 @@ pub struct Server {
 
 impl Server {
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
+        Server::benthic_with(setting, store, None).await
+    }
+
+    /// Our gateway with its data in a new erasure-coded pool.
+    pub async fn benthic_erasure_coded(setting: &Setting, cluster: &Cluster) -> Outcome<Server> {
+        let pool = format!("bench-s3-data-{}", setting.next_number());
+        create_erasure_coded_pool(cluster, &pool)?;
+        Server::benthic_with(setting, &cluster.store(), Some(&pool)).await
+    }
+
+    async fn benthic_with(setting: &Setting, store: &str, data_pool: Option<&str>) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
-        let mut command = program(setting, store, &pool);
-        let mut child = command
+        let key = setting.dir.join("sealing.key").display().to_string();
+        let mut options = ["--store", store, "--json", "s3", "--pool", &pool, "--sealing-key", &key].to_vec();
+        options.extend(data_pool.iter().flat_map(|pool| ["--data-pool", *pool]));
+        let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+        let mut child = Command::new(&setting.benthic_s3)
+            .args(&options)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(log(setting, "benthic-s3")?)
@@ -47,11 +63,15 @@ impl Server {
             reported[name].as_str().ok_or_else(|| format!("the gateway reported no {name}: {line}"))
         };
         let host = text("url")?.trim_start_matches("http://").trim_end_matches('/').to_owned();
-        let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
-        remove.args(["--store", store, "pool", "rm", &pool, "--yes", &pool]);
+        let remove = |pool: &str| {
+            let mut remove = Command::new(setting.benthic_s3.with_file_name("benthic"));
+            remove.args(["--store", store, "pool", "rm", pool, "--yes", pool]);
+            remove
+        };
+        let clean = [pool.as_str()].into_iter().chain(data_pool).map(remove).collect();
         let keys = (text("access_key")?, text("secret_key")?);
-        let mut server = Server::new("benthic", host, keys, child, vec![remove]).await?;
-        server.pool = pool;
+        let mut server = Server::new("benthic", host, keys, child, clean).await?;
+        server.options = options;
         Ok(server)
     }
 
@@ -114,7 +134,7 @@ impl Server {
     ) -> Outcome<Server> {
         let signer = Signer::new(&host, access_key, secret_key)?;
         let target = Rc::new(Target { host, signer });
-        let server = Server { name, target, pool: String::new(), child, clean };
+        let server = Server { name, target, options: Vec::new(), child, clean };
         let stopwatch = start();
         loop {
             let created = server.client().call("PUT", &format!("/{BUCKET}"), "", Bytes::new()).await;
@@ -155,12 +175,12 @@ impl Drop for Server {
     }
 }
 
-/// Our program with the options of a gateway; a verb of `benthic s3` must follow.
-pub fn program(setting: &Setting, store: &str, pool: &str) -> Command {
-    let mut command = Command::new(&setting.benthic_s3);
-    command.args(["--store", store, "--json", "s3", "--pool", pool]);
-    command.arg("--sealing-key").arg(setting.dir.join("sealing.key"));
-    command
+/// Creates an erasure-coded pool on three OSDs.
+pub fn create_erasure_coded_pool(cluster: &Cluster, name: &str) -> Outcome {
+    let profile = ["k=2", "m=1", "crush-failure-domain=osd"];
+    cluster.ceph(&[&["osd", "erasure-code-profile", "set", "bench-s3"][..], &profile].concat())?;
+    cluster.ceph(&["osd", "pool", "create", name, "32", "32", "erasure", "bench-s3"])?;
+    Ok(())
 }
 
 pub fn path(key: &str) -> String {
