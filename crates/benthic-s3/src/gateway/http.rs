@@ -50,6 +50,9 @@ use tokio_rustls::rustls::{ProtocolVersion, ServerConnection};
 
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 128;
+/// Maximum size of a connection's buffer for reads, in bytes: more than the head of a request. With
+/// the default of hyper, 408 KiB, many clients that send large bodies would take much memory.
+const BUFFER_BYTES_MAX: usize = 128 * 1024;
 /// Maximum size of an XML document from a client, in bytes. The largest legitimate one lists 1,000
 /// keys of 1,024 escaped bytes and is smaller.
 pub(super) const XML_BYTES_MAX: usize = 8 << 20;
@@ -306,6 +309,7 @@ impl Server {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(self.limits.idle_timeout)
+            .max_buf_size(BUFFER_BYTES_MAX)
             .max_header_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX);
         let connection = http.serve_connection(TokioIo::new(stream), service);
