@@ -2,14 +2,14 @@
 //! header that says when an object expires. [`lifecycle`](crate::lifecycle) applies the rules.
 
 use super::auth::Authorized;
-use super::{Gateway, assign_ids, error, names, tags, timestamp};
+use super::{Gateway, assign_ids, error, http_date, names, tags, timestamp};
 use crate::lifecycle::{self, Rules};
 use crate::sal::{Attributes, Bucket, Object};
 use bytes::Bytes;
 use s3s::dto::{
     DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput, GetBucketLifecycleConfigurationInput,
     GetBucketLifecycleConfigurationOutput, PutBucketLifecycleConfigurationInput,
-    PutBucketLifecycleConfigurationOutput, TimestampFormat,
+    PutBucketLifecycleConfigurationOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
@@ -86,10 +86,9 @@ impl Gateway {
         let rules = self.parsed_rules.get(&id.to_string(), text, parse).ok()?;
         let tags = tags::get(attributes).ok()?;
         let (time_ms, id) = rules.expiry(key_and_size_bytes, modified_ms, &tags)?;
-        let mut date = Vec::new();
-        timestamp(time_ms).format(TimestampFormat::HttpDate, &mut date).ok()?;
+        let date = http_date(&timestamp(time_ms))?;
         // A header cannot have every character of a name.
         let id = byte_serialize(id.as_bytes()).collect::<String>().replace('+', "%20");
-        Some(format!("expiry-date=\"{}\", rule-id=\"{id}\"", String::from_utf8_lossy(&date)))
+        Some(format!("expiry-date=\"{date}\", rule-id=\"{id}\""))
     }
 }

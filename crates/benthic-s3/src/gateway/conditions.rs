@@ -1,12 +1,12 @@
 //! Conditions of requests on objects: If-Match, If-None-Match, If-Modified-Since,
 //! If-Unmodified-Since.
 
-use super::Gateway;
 use super::auth::{Authorized, On};
 use super::versions::strong_etag;
+use super::{Gateway, http_date, timestamp};
 use crate::sal::{Condition, Lock, Object};
 use hyper::header::{ETAG, HeaderMap, HeaderValue, LAST_MODIFIED};
-use s3s::dto::{ETagCondition, Timestamp, TimestampFormat};
+use s3s::dto::{ETagCondition, Timestamp};
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 
 /// Converts If-Match and If-None-Match to the condition of a write.
@@ -65,7 +65,7 @@ impl Preconditions<'_> {
             ETagCondition::ETag(etag) => etag.value() == object.etag,
         };
         // The headers have a resolution of one second.
-        let modified = super::timestamp(object.modified_ms / 1_000 * 1_000);
+        let modified = timestamp(object.modified_ms / 1_000 * 1_000);
         match (self.if_match, self.if_unmodified_since) {
             (Some(condition), _) if !is(condition) => return Err(s3_error!(PreconditionFailed)),
             (None, Some(since)) if modified > *since => return Err(s3_error!(PreconditionFailed)),
@@ -90,16 +90,11 @@ fn not_modified(object: &Object) -> S3Error {
     if let Ok(etag) = strong_etag(&object.etag).to_http_header() {
         headers.insert(ETAG, etag);
     }
-    if let Some(modified) = http_date(object.modified_ms) {
+    let modified = http_date(&timestamp(object.modified_ms));
+    if let Some(modified) = modified.and_then(|modified| HeaderValue::try_from(modified).ok()) {
         headers.insert(LAST_MODIFIED, modified);
     }
     let mut error = s3_error!(NotModified);
     error.set_headers(headers);
     error
-}
-
-fn http_date(unix_ms: u64) -> Option<HeaderValue> {
-    let mut text = Vec::new();
-    super::timestamp(unix_ms).format(TimestampFormat::HttpDate, &mut text).ok()?;
-    HeaderValue::from_bytes(&text).ok()
 }

@@ -9,7 +9,7 @@ use super::encryption::{
 use super::object_headers::{class_name, metadata, text};
 use super::object_lock::lock_fields;
 use super::versions::{refuse_delete_marker, strong_etag, version_field};
-use super::{Gateway, error, exec, names, tags, timestamp};
+use super::{Gateway, error, exec, http_date, names, tags, timestamp};
 use crate::policy::Decision;
 use crate::sal::{Object, Reader};
 use crate::upstream::is_stale;
@@ -278,6 +278,9 @@ impl Gateway {
             input.checksum_mode.is_some()
         );
         override_headers!(output, input);
+        if let Some(expires) = &input.response_expires {
+            output.expires = http_date(expires);
+        }
         set_encryption!(output, &sealing_of(&object.attributes)?);
         set_all_encryption!(output, encryption.as_ref());
         Ok(with_source(output, &object))

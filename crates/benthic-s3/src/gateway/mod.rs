@@ -249,6 +249,13 @@ fn timestamp(unix_ms: u64) -> Timestamp {
     Timestamp::from(UNIX_EPOCH + Duration::from_millis(unix_ms.min(TIMESTAMP_MS_MAX)))
 }
 
+/// The time in the form of HTTP headers.
+fn http_date(time: &Timestamp) -> Option<String> {
+    let mut text = Vec::new();
+    time.format(TimestampFormat::HttpDate, &mut text).ok()?;
+    String::from_utf8(text).ok()
+}
+
 /// The time in milliseconds since 1970; `None` before. A fraction of a millisecond counts as a
 /// whole one.
 pub(crate) fn unix_ms(time: &Timestamp) -> Option<u64> {

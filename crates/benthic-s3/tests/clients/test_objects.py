@@ -1,5 +1,6 @@
 """Objects: writing, reading, deleting and copying them."""
 
+import datetime
 import hashlib
 
 import pytest
@@ -50,6 +51,20 @@ def test_ranges(s3, bucket, code_of):
         assert got["ContentRange"] == f"bytes {start}-{end - 1}/{len(DATA)}"
         assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
     assert code_of(s3.get_object, Bucket=bucket, Key="a", Range="bytes=256000-") == ("InvalidRange", 416)
+
+
+def test_a_reader_chooses_headers(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"data", ContentType="text/x", CacheControl="no-store")
+    chosen = {
+        "ResponseContentType": "text/y", "ResponseCacheControl": "no-cache", "ResponseContentDisposition": "attachment",
+        "ResponseContentLanguage": "de", "ResponseExpires": datetime.datetime(2030, 1, 2, 3, 4, 5, tzinfo=datetime.UTC),
+    }
+    for call in (s3.get_object, s3.head_object):
+        answer = call(Bucket=bucket, Key="a", **chosen)["ResponseMetadata"]["HTTPHeaders"]
+        assert [answer[name] for name in ("content-type", "cache-control", "content-disposition", "content-language")] == [
+            "text/y", "no-cache", "attachment", "de",
+        ]
+        assert answer["expires"] == "Wed, 02 Jan 2030 03:04:05 GMT"
 
 
 def test_preconditions(s3, bucket, code_of):
