@@ -21,7 +21,6 @@ use crate::seal::hex;
 use benthic_core::ErrorKind;
 use futures::StreamExt;
 use hyper::StatusCode;
-use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::{PutObjectInput, PutObjectOutput, StreamingBlob};
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 use std::sync::atomic::Ordering::Relaxed;
@@ -48,10 +47,7 @@ pub(super) fn condition_of_new(given: Condition) -> Condition {
 
 /// The entity tag of an object after new data with this MD5.
 fn etag_after(old: &str, md5: &[u8; 16], parts: usize) -> String {
-    let mut hash = Md5::new();
-    hash.update(old.as_bytes());
-    hash.update(md5);
-    format!("{}-{parts}", hex(&hash.finalize()))
+    format!("{}-{parts}", hex(&fast_md5::digest(&[old.as_bytes(), md5].concat())))
 }
 
 fn check_condition(condition: &Condition, object: &Object) -> S3Result<()> {

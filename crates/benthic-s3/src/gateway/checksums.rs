@@ -5,9 +5,10 @@ use super::names;
 use crate::sal::{Attributes, Part};
 use crate::seal::hex;
 use bytes::Bytes;
+use fast_md5::Md5;
 use hyper::HeaderMap;
 use s3s::checksum::ChecksumHasher;
-use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
+use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 use s3s::dto::{ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 

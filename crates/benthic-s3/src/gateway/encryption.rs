@@ -27,7 +27,6 @@ use crate::vault::{self, Vault};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
 use hyper::StatusCode;
-use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::ServerSideEncryption;
 use s3s::{S3Error, S3Request, S3Result, s3_error};
 use serde::{Deserialize, Serialize};
@@ -280,9 +279,7 @@ impl CustomerHeaders<'_> {
         let key = unbase64(key).and_then(|key| <[u8; 32]>::try_from(key).ok()).ok_or_else(|| {
             s3_error!(InvalidArgument, "The secret key was invalid for the specified algorithm.")
         })?;
-        let mut digest = Md5::new();
-        digest.update(&key);
-        if unbase64(md5).as_deref() != Some(&digest.finalize()[..]) {
+        if unbase64(md5).as_deref() != Some(&fast_md5::digest(&key)[..]) {
             return Err(s3_error!(
                 InvalidArgument,
                 "The calculated MD5 hash of the key did not match the hash that was provided."

@@ -24,7 +24,6 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use rustix::net::sockopt;
-use s3s::crypto::{Checksum as _, Md5};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -160,7 +159,7 @@ impl Call {
     /// Adds the MD5 of the document, which S3 wants for settings.
     pub fn with_md5(self) -> Call {
         let Payload::Memory(document) = &self.payload else { return self };
-        let md5 = base64_simd::STANDARD.encode_to_string(Md5::checksum(document));
+        let md5 = base64_simd::STANDARD.encode_to_string(fast_md5::digest(document));
         self.header("content-md5", md5)
     }
 
