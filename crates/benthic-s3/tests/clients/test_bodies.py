@@ -69,7 +69,7 @@ def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
     ]:
         # CompleteMultipartUpload is an exception: its checksum header is that of the object.
         assert send_signed(gateway, method, path, right, headers) == (400, code), headers
-    assert send_in_chunks(gateway, method, path, right) == [(400, "InvalidRequest")] * 2
+    assert send_in_chunks(gateway, method, path, right) == [(400, "InvalidRequest")] * 3
     large = b"<" + root + b">" + b" " * (9 * MIB) + b"</" + root + b">"
     with connect(gateway) as stream:
         stream.sendall(head_text(gateway, method, path, signed(gateway, method, path, large) | {"Content-Length": str(len(large))}))
@@ -133,7 +133,7 @@ def test_damaged_settings_change_nothing(gateway, s3, bucket, query):
         ({"x-amz-content-sha256": hashlib.sha256(b"other").hexdigest()}, "XAmzContentSHA256Mismatch"),
     ]:
         assert send_signed(gateway, "PUT", path, right, headers) == (400, code), headers
-    assert send_in_chunks(gateway, "PUT", path, right) == [(400, "InvalidRequest")] * 2
+    assert send_in_chunks(gateway, "PUT", path, right) == [(400, "InvalidRequest")] * 3
     if query != "?policy":
         root = right[1 : right.index(b">")]
         for more in (b"<Unknown/>", b"<" + root + b"/>", b"<![CDATA[x]]>"):
@@ -199,12 +199,14 @@ def test_trailing_checksums(gateway, s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")["ChecksumCRC32"] == crc32(body).decode()
 
 
-def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece, method="PUT"):
-    """Puts a body of individually signed chunks."""
+def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece, method="PUT", trailer=None):
+    """Puts a body of individually signed chunks, and perhaps a signed trailer."""
     length = sum(map(len, pieces))
+    kind = {"x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"}
+    if trailer:
+        kind = {"x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "x-amz-trailer": trailer.decode().split(":")[0]}
     head = signed(gateway, method, path, headers={
-        "x-amz-content-sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "x-amz-decoded-content-length": str(length),
-        "Content-Encoding": "aws-chunked",
+        "x-amz-decoded-content-length": str(length), "Content-Encoding": "aws-chunked", **kind,
     })
     date = head["X-Amz-Date"]
     scope = f"{date[:8]}/us-east-1/s3/aws4_request"
@@ -217,15 +219,20 @@ def put_signed_chunks(gateway, path, pieces, tamper=lambda number, piece: piece,
         text = ["AWS4-HMAC-SHA256-PAYLOAD", date, scope, signature, hashlib.sha256(b"").hexdigest(), hashlib.sha256(piece).hexdigest()]
         signature = hmac.digest(key, "\n".join(text).encode(), "sha256").hex()
         body += tamper(number, b"%x;chunk-signature=%s\r\n%s\r\n" % (len(piece), signature.encode(), piece))
+    if trailer:
+        text = ["AWS4-HMAC-SHA256-TRAILER", date, scope, signature, hashlib.sha256(trailer + b"\n").hexdigest()]
+        signature = hmac.digest(key, "\n".join(text).encode(), "sha256").hex()
+        body += tamper("trailer", b"%s\r\nx-amz-trailer-signature:%s\r\n\r\n" % (trailer, signature.encode()))
     return send(gateway, method, path, body, head)
 
 
 def send_in_chunks(gateway, method, path, document):
-    """Sends a document with a checksum as the trailer, and in signed chunks."""
-    encoded = trailing(document, b"x-amz-checksum-crc32:" + crc32(document))
+    """Sends a document with a checksum as the trailer, in signed chunks, and with both."""
+    checksum = b"x-amz-checksum-crc32:" + crc32(document)
     return [
-        put_chunked(gateway, path, encoded, len(document), method=method),
+        put_chunked(gateway, path, trailing(document, checksum), len(document), method=method),
         put_signed_chunks(gateway, path, [document], method=method),
+        put_signed_chunks(gateway, path, [document], method=method, trailer=checksum),
     ]
 
 
@@ -244,6 +251,24 @@ def test_signed_chunks(gateway, s3, bucket):
     assert is_empty(s3, bucket)
     assert put_signed_chunks(gateway, path, pieces)[0] == 200
     assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"".join(pieces)
+
+
+def test_signed_trailers(gateway, s3, bucket):
+    path, pieces = f"/{bucket}/a", [b"a" * 65_536, b"b" * 10]
+    right, wrong = (b"x-amz-checksum-crc32:" + crc32(data) for data in (b"".join(pieces), b"other"))
+    in_trailer = lambda old, new: lambda number, piece: piece.replace(old, new) if number == "trailer" else piece
+    for trailer, tamper, expected in [
+        (wrong, in_trailer(b"", b""), (400, "BadDigest")),
+        (wrong, in_trailer(wrong, right), (403, "SignatureDoesNotMatch")),
+        (right, in_trailer(b"trailer-signature", b"signature"), None),
+        (right, lambda number, piece: b"" if number == "trailer" else piece, (400, "InvalidRequest")),
+    ]:
+        found = put_signed_chunks(gateway, path, pieces, tamper, trailer=trailer)
+        assert found == expected if expected else found[0] in (400, 403), found
+    assert is_empty(s3, bucket)
+    assert put_signed_chunks(gateway, path, pieces, trailer=right)[0] == 200
+    found = s3.get_object(Bucket=bucket, Key="a", ChecksumMode="ENABLED")
+    assert (found["ChecksumCRC32"].encode(), found["Body"].read()) == (right.split(b":")[1], b"".join(pieces))
 
 
 def test_checksums_of_parts_are_verified(gateway, s3, bucket, code_of):
