@@ -82,7 +82,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// `None` for a request without a document.
+    /// `None` for a request without a document. `is_bucket` is whether the request is about a
+    /// bucket without a key, and `is_control` whether it is one of S3 Control.
     ///
     /// # Errors
     /// `InvalidRequest` for a document in chunks, as on AWS: only the data of objects and of parts
@@ -91,6 +92,7 @@ impl Document {
         method: &Method,
         query: &str,
         is_bucket: bool,
+        is_control: bool,
         headers: &HeaderMap,
     ) -> Option<S3Result<Document>> {
         let has = |names: &[&str]| {
@@ -99,7 +101,7 @@ impl Document {
         let is_list = *method == Method::POST && has(&["uploadId"]);
         let is_document = match *method {
             Method::PUT => is_bucket || has(&["acl", "legal-hold", "retention", "tagging"]),
-            Method::POST => is_list || has(&["delete", "select"]),
+            Method::POST => is_control || is_list || has(&["delete", "select"]),
             _ => false,
         };
         let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);

@@ -101,19 +101,23 @@ fn every_request_with_a_document_is_checked() {
         (Method::POST, "uploads", false, false),
         (Method::GET, "lifecycle", true, false),
     ] {
-        let found = Document::of(&method, query, is_bucket, &headers);
+        let found = Document::of(&method, query, is_bucket, false, &headers);
         assert_eq!(found.is_some(), expected, "{method} {query}");
+    }
+    for (method, expected) in [(Method::POST, true), (Method::DELETE, false), (Method::GET, false)] {
+        assert_eq!(Document::of(&method, "", false, true, &headers).is_some(), expected, "{method}");
     }
     let mut in_chunks = HeaderMap::new();
     in_chunks.insert("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER".parse().unwrap());
-    let refused = Document::of(&Method::PUT, "lifecycle", true, &in_chunks).unwrap();
+    let refused = Document::of(&Method::PUT, "lifecycle", true, false, &in_chunks).unwrap();
     assert_eq!(refused.err().map(|error| error.code().clone()), Some(S3ErrorCode::InvalidRequest));
-    assert!(Document::of(&Method::PUT, "", false, &in_chunks).is_none());
+    assert!(Document::of(&Method::PUT, "", false, false, &in_chunks).is_none());
 }
 
 #[test]
 fn a_body_that_is_too_large_takes_no_memory() {
-    let mut document = Document::of(&Method::PUT, "tagging", false, &HeaderMap::new()).unwrap().unwrap();
+    let mut document =
+        Document::of(&Method::PUT, "tagging", false, false, &HeaderMap::new()).unwrap().unwrap();
     document.update(b"<Tagging><x/>");
     document.update(&vec![b' '; XML_BYTES_MAX]);
     assert!(document.text.is_none());

@@ -389,7 +389,8 @@ impl Server {
         let has_length = headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);
         let state = Arc::new(BodyState::default());
         let query = request.uri().query().unwrap_or_default();
-        let document = Document::of(request.method(), query, self.is_bucket(&request), request.headers());
+        let is_bucket = self.is_bucket(&request);
+        let document = Document::of(request.method(), query, is_bucket, is_control, request.headers());
         let form = FormHead::of(request.method(), request.headers());
         if let Some(form) = &form {
             request.extensions_mut().insert(Arc::clone(form));
@@ -403,8 +404,9 @@ impl Server {
             true => s3_error!(MissingContentLength).to_http_response().unwrap_or_default(),
             false => self.service.call(request).await?,
         };
-        // `s3s` reports a document that cannot be read as a server error. Return the actual cause.
-        if answer.status().is_server_error()
+        // `s3s` reports a document that cannot be read as a server error, and S3 Control as an
+        // incomplete body. Return the actual cause.
+        if (answer.status().is_server_error() || is_control)
             && let Some(failure) = state.take_failure()
             && let Ok(failed) = failure.to_http_response()
         {

@@ -205,7 +205,7 @@ def test_tags_of_a_bucket_by_its_arn(gateway, s3, bucket, other, code_of):
     assert code_of(stranger.untag_resource, **of, TagKeys=["b"]) == ("AccessDenied", 403)
 
 
-def test_documents_with_unknown_elements_change_no_tags(gateway, s3, bucket):
+def test_damaged_documents_change_no_tags(gateway, s3, bucket):
     account = s3.get_bucket_acl(Bucket=bucket)["Owner"]["ID"]
     path = f"/v20180820/tags/arn%3Aaws%3As3%3A%3A%3A{bucket}"
     headers = {"x-amz-account-id": account}
@@ -217,6 +217,14 @@ def test_documents_with_unknown_elements_change_no_tags(gateway, s3, bucket):
         b"<TagResourceRequest></TagResourceRequest><x/>", b"<a>" * 10_000,
     ):
         assert post(body) == (400, "MalformedXML"), body[:40]
+    right = b"<TagResourceRequest><Tags><Tag><Key>a</Key><Value>b</Value></Tag></Tags></TagResourceRequest>"
+    for more, code in [
+        ({"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}, "BadDigest"),
+        ({"x-amz-checksum-crc32": "AAAAAA=="}, "BadDigest"),
+        ({"x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "x-amz-decoded-content-length": "9",
+          "x-amz-trailer": "x-amz-checksum-crc32"}, "InvalidRequest"),
+    ]:
+        assert send_signed(gateway, "POST", path, right, headers | more) == (400, code), more
     assert send_signed(gateway, "PUT", path, b"", headers)[0] == 405
     assert send_signed(gateway, "DELETE", path, b"", headers) == (400, "InvalidRequest")
     assert send_signed(gateway, "GET", path, b"", headers)[1].endswith(b"<Tags></Tags></ListTagsForResourceResult>")
