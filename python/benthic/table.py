@@ -1,4 +1,4 @@
-"""Tables: scanning, appending and vacuuming."""
+"""Tables: scanning, appending, comparing, compacting and vacuuming."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class Snapshot:
     time: datetime
     """The time of the commit."""
     operation: str
-    """The operation that created the snapshot: ``create``, ``append`` or ``alter``."""
+    """The operation that created the snapshot: ``create``, ``append``, ``alter``, ``delete``, ``update``, ``merge``,
+    ``compact`` or ``rollback``.
+    """
     rows: int
     objects: int
     data_bytes: int
@@ -318,6 +320,46 @@ class Table:
             with contextlib.suppress(Error):
                 writer.abort()
             raise
+
+    def diff(self, old: int | str, new: int | str | None = None) -> Rows:
+        """The rows that differ between two snapshots, which are ids or tags. ``new`` is by default the
+        current snapshot.
+
+        The first column, ``change``, is 1 for a row that only ``new`` has, and -1 for a row that only
+        ``old`` has. A changed row is two rows. Of equal rows, it is the difference of their numbers. If
+        the table has a column ``change``, the name gets underscores in front. The other columns are
+        those of the newer schema.
+
+        >>> trips.diff(7).to_pandas()
+        """
+        return Rows(self._native.diff(self._store, old, new), self._address)
+
+    def compact(
+        self,
+        *,
+        all: bool = False,
+        cluster_by: str | Sequence[str] = (),
+        memory: int | str = "256MiB",
+    ) -> int:
+        """Writes small objects, and objects with deleted rows, again as fewer whole objects. Returns the
+        number of objects that were replaced; :meth:`vacuum` removes them.
+
+        Commits about 1 GiB at a time: an interrupted compaction keeps what it has committed. Scans and
+        changes of rows can run meanwhile. Raises :class:`ConflictError`, after all other objects, if
+        such changes prevented a part.
+
+        :param all: whether all objects are written again
+        :param cluster_by: up to four columns. All objects are written again, each with rows of near
+            values of these columns, so that a scan with a condition on any of them reads few objects.
+        :param memory: limit for rows that wait for their object to fill; sorting for ``cluster_by``
+            takes as much again, at least 128 MiB
+
+        >>> trips.compact(cluster_by=["city", "day"])
+        """
+        from .store import size_bytes
+
+        columns = [cluster_by] if isinstance(cluster_by, str) else list(cluster_by)
+        return self._native.compact(all, columns or None, size_bytes(memory))
 
     def vacuum(self, *, keep_snapshots: int = 1, keep: timedelta = timedelta(days=1)) -> int:
         """Removes snapshots that are neither among the newest nor younger than ``keep``, and

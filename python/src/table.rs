@@ -1,4 +1,4 @@
-//! Tables: creating, scanning, appending, vacuuming and dropping them.
+//! Tables: creating, scanning, appending, comparing, compacting, vacuuming and dropping them.
 
 use crate::errors::to_exception;
 use crate::filter::Filter;
@@ -9,16 +9,17 @@ use crate::slot::Slot;
 use crate::store::{Shared, Store, table_address};
 use crate::writer::Writer;
 use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_sql::cluster::Cluster;
 use benthic_sql::session::Selection;
 use benthic_sql::syntax::{parse_partitioning, show_partitioning};
 use benthic_table::{
-    Definition, FileEntry, LayoutChange, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions,
+    Definition, FileEntry, LayoutChange, RowStream, Snapshot, SnapshotSelector, VacuumOptions, WriterOptions,
     drop_table, vacuum,
 };
 use futures::lock::Mutex;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
 use pyo3::types::PyBytes;
-use pyo3::{pyclass, pymethods};
+use pyo3::{FromPyObject, pyclass, pymethods};
 use std::sync::Arc;
 
 #[pyclass(frozen)]
@@ -38,6 +39,22 @@ pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
         snapshot.objects(),
         snapshot.data_bytes(),
     )
+}
+
+/// A snapshot that Python names.
+#[derive(FromPyObject)]
+enum SnapshotName {
+    Id(u64),
+    Tag(String),
+}
+
+impl SnapshotName {
+    fn selector(self) -> SnapshotSelector {
+        match self {
+            SnapshotName::Id(id) => SnapshotSelector::Id(id),
+            SnapshotName::Tag(tag) => SnapshotSelector::Tag(tag),
+        }
+    }
 }
 
 fn at(snapshot: Option<u64>) -> SnapshotSelector {
@@ -201,6 +218,71 @@ impl Table {
         let options = WriterOptions { add_columns, ..WriterOptions::default() };
         let writer = wait(py, async || self.opened()?.writer(options).await)?;
         Ok(Writer::new(shared.slots().add(Arc::new(Mutex::new(writer)))))
+    }
+
+    fn diff(
+        &self,
+        py: Python<'_>,
+        store: PyRef<'_, Store>,
+        old: SnapshotName,
+        new: Option<SnapshotName>,
+    ) -> PyResult<Rows> {
+        let shared = store.shared()?;
+        let new = new.map_or(SnapshotSelector::Current, SnapshotName::selector);
+        wait(py, async || {
+            let table = self.opened()?;
+            let old = table.snapshot(old.selector()).await?;
+            let new = table.snapshot(new).await?;
+            shared.rows(shared.sql("auto")?.diff(old, new, &Arc::default()).await?)
+        })
+    }
+
+    /// Writes objects again, and clusters the rows of all objects if columns are given. Returns the
+    /// number of objects that were replaced.
+    fn compact(
+        &self,
+        py: Python<'_>,
+        all: bool,
+        cluster_by: Option<Vec<String>>,
+        memory_bytes: usize,
+    ) -> PyResult<usize> {
+        let options = WriterOptions {
+            buffer_bytes_max: memory_bytes,
+            keeps_order: cluster_by.is_some(),
+            ..WriterOptions::default()
+        };
+        wait(py, async || {
+            let table = self.opened()?;
+            let snapshot = table.snapshot(SnapshotSelector::Current).await?;
+            let cluster = cluster_by.map(|columns| Cluster::new(columns, memory_bytes, snapshot.schema()));
+            let cluster = cluster.transpose().map_err(|error| error.with("table", table.address()))?;
+            let mut order =
+                async |snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream| -> Result<RowStream> {
+                    match &cluster {
+                        Some(cluster) => cluster.order(snapshot, objects, rows).await,
+                        None => Ok(rows),
+                    }
+                };
+            // Reading may not wait. Yield so that Ctrl-C is noticed.
+            let mut pace = async |_: u64| -> Result<()> {
+                tokio::task::yield_now().await;
+                Ok(())
+            };
+            let (mut objects, mut conflict) = (0, None);
+            for group in snapshot.to_compact(all || cluster.is_some(), &options).await? {
+                match table.rewrite_in_order(&group, &options, &mut order, &mut pace).await {
+                    Ok(done) => objects += done.replaced.len(),
+                    Err(error) if error.kind() == ErrorKind::Conflict => conflict = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            conflict.map_or(Ok(objects), |error| {
+                let message =
+                    "other changes of the table prevented a part of the compaction; compact it again";
+                let prevented = Error::new(ErrorKind::Conflict, message).with("table", table.address());
+                Err(prevented.with_source(error))
+            })
+        })
     }
 
     /// Drops the table if nothing has changed it since its creation.

@@ -254,6 +254,53 @@ def test_snapshots_are_kept(place):
         table.vacuum(keep_snapshots=-1)
 
 
+def test_snapshots_are_compared(place):
+    table = place.table({"x": [1, 2], "y": ["a", "b"]})
+    first = table.snapshot()
+    table.append({"x": [2, 3], "y": ["b", "c"]})
+    rows = table.diff(first.id)
+    assert rows.schema.names == ["change", "x", "y"]
+    assert rows.to_pylist() == [{"change": 1, "x": 2, "y": "b"}, {"change": 1, "x": 3, "y": "c"}]
+    sql_name = f'"{place.pool_name}".{table.name.split("/")[1]}'
+    place.store.sql(f"DELETE FROM {sql_name} WHERE x = 1").to_arrow()
+    assert table.diff(first.id, 3).to_pylist() == [{"change": 1, "x": 2, "y": "b"}, {"change": 1, "x": 3, "y": "c"}]
+    assert table.diff(3).to_pylist() == [{"change": -1, "x": 1, "y": "a"}]
+    assert table.diff(4, 3).to_pylist() == [{"change": 1, "x": 1, "y": "a"}]
+    for missing in (100, "no-such-tag"):
+        with pytest.raises(benthic.NotFoundError):
+            table.diff(missing)
+    with pytest.raises(TypeError):
+        table.diff(1.5)
+
+
+def test_a_table_is_compacted(place):
+    table = place.table({"x": [1]})
+    for number in range(2, 5):
+        table.append({"x": [number]})
+    assert table.snapshot().objects == 4
+    assert table.compact() == 4
+    assert (table.snapshot().operation, table.snapshot().objects, len(table)) == ("compact", 1, 4)
+    assert table.compact() == 0
+    assert table.compact(all=True, memory="32MiB") == 1
+    assert table.diff(5).to_pylist() == []
+
+
+def test_a_compaction_clusters_rows(place):
+    numbers = list(range(200_000))
+    mixed = [number * 7919 % 200_000 for number in numbers]
+    table = place.table({"x": mixed, "y": [str(number) for number in mixed]}, object_size="1MiB")
+    before = len(table.objects("x < 1000"))
+    assert before == table.snapshot().objects > 1
+    assert table.compact(cluster_by="x") == before
+    assert len(table.objects("x < 1000")) == 1
+    assert sorted(table.scan(["x"]).to_arrow().column("x").to_pylist()) == numbers
+    for wrong in (["z"], ["x", "x"]):
+        with pytest.raises(benthic.InvalidArgumentError, match=table.name):
+            table.compact(cluster_by=wrong)
+    with pytest.raises(benthic.InvalidArgumentError, match="size"):
+        table.compact(memory="much")
+
+
 def test_tables_are_listed_and_dropped(place):
     table = place.table(TRIPS)
     assert table.name in place.store.tables(place.pool_name)

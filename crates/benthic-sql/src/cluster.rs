@@ -102,7 +102,7 @@ impl Cluster {
         let memory_bytes = self.memory_bytes;
         let explained = move |error: DataFusionError| match from_datafusion(&error) {
             error if error.kind() == ErrorKind::LimitExceeded => {
-                let message = "the rows need more memory to be sorted; use a larger --memory";
+                let message = "the rows need more memory to be sorted; raise the memory limit";
                 let explained = Error::new(ErrorKind::LimitExceeded, message);
                 explained.with("memory_bytes", memory_bytes).with_source(error)
             }
