@@ -682,7 +682,10 @@ fn parse_condition(state: &SessionState, sql: &str, schema: &DFSchema) -> datafu
 /// Names the `benthic` command that does what the refused statement would do.
 fn suggest_table_command(verb: &str) -> &str {
     match verb {
-        "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "`benthic sql` changes rows, but does not explain how",
+        "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "`benthic sql` changes rows",
+        "EXPLAIN INSERT" | "EXPLAIN UPDATE" | "EXPLAIN DELETE" | "EXPLAIN MERGE" => {
+            "`benthic sql` changes rows, but does not explain how"
+        }
         "CREATE" | "CREATE EXTERNAL TABLE" => "`benthic table create POOL/TABLE FILE` creates a table",
         "DROP" => "`benthic table drop POOL/TABLE` removes a table",
         "ALTER" => "`benthic table alter POOL/TABLE` changes columns",
@@ -693,8 +696,15 @@ fn suggest_table_command(verb: &str) -> &str {
 
 /// Refuses a statement that does more than read. `suggest_command` maps its verb to a hint.
 fn check_read_only(statement: &Statement, suggest_command: fn(&str) -> &str) -> Result<()> {
-    let verb = match statement {
-        Statement::Explain(explain) => return check_read_only(&explain.statement, suggest_command),
+    let Some(verb) = writing_verb(statement) else { return Ok(()) };
+    let message = format!("{verb} is not allowed: queries only read; {}", suggest_command(&verb));
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// The verb of a statement that does more than read, after EXPLAIN if the statement has it.
+fn writing_verb(statement: &Statement) -> Option<String> {
+    Some(match statement {
+        Statement::Explain(explain) => format!("EXPLAIN {}", writing_verb(&explain.statement)?),
         Statement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE".to_owned(),
         Statement::CopyTo(_) => "COPY".to_owned(),
         Statement::Reset(_) => "RESET".to_owned(),
@@ -703,10 +713,8 @@ fn check_read_only(statement: &Statement, suggest_command: fn(&str) -> &str) -> 
             | ast::Statement::Explain { .. }
             | ast::Statement::ExplainTable { .. }
             | ast::Statement::ShowTables { .. }
-            | ast::Statement::ShowColumns { .. } => return Ok(()),
+            | ast::Statement::ShowColumns { .. } => return None,
             other => other.to_string().split_whitespace().next().unwrap_or("this").to_uppercase(),
         },
-    };
-    let message = format!("{verb} is not allowed: queries only read; {}", suggest_command(&verb));
-    Err(Error::new(ErrorKind::Unsupported, message))
+    })
 }

@@ -56,7 +56,7 @@ def test_psql_copies_into_a_file(server, psql, tmp_path):
         ("COPY lake.trips TO STDOUT (FORMAT xml)", "binary, csv and text"),
         ("COPY lake.trips TO STDOUT (DELIMITER ';')", "options FORMAT and HEADER"),
         ("COPY lake.nothing TO STDOUT", "no such table"),
-        ("COPY (DELETE FROM lake.trips) TO STDOUT", "DELETE is not allowed"),
+        ("COPY (DELETE FROM lake.trips) TO STDOUT", "DELETE is not allowed: queries only read; `benthic sql` changes rows$"),
         ("COPY (SELECT 1", "parser error"),
     ],
 )

@@ -81,6 +81,7 @@ fn a_statement_that_fails_changes_nothing() {
         (3, "INSERT INTO lake.nothing SELECT 1", "no such table"),
         (7, "DELETE FROM lake.t LIMIT 3", "not supported"),
         (7, "DROP TABLE lake.t", "benthic table drop"),
+        (7, "EXPLAIN DELETE FROM lake.t", "does not explain how"),
     ] {
         let error = failed(&run(&home, &["sql", text]), status);
         assert!(error.contains(word), "{text}: {error}");
