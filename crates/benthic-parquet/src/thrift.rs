@@ -34,6 +34,9 @@ pub struct Structure {
 /// An event of the walk.
 pub enum Event {
     Begin,
+    /// A field begins: its number, and the number of bytes from there on. Zero is the end of the
+    /// structure.
+    Field(i16, usize),
     /// The number and the value of an integer field.
     Number(i16, i64),
 }
@@ -61,9 +64,10 @@ impl Cursor<'_> {
         visit(structure, Event::Begin)?;
         let mut last = 0_i16;
         loop {
+            let rest = self.rest.len();
             let head = self.byte()?;
             if head == 0 {
-                return Ok(());
+                return visit(structure, Event::Field(0, rest));
             }
             let delta = i16::from(head >> 4);
             let id = match delta {
@@ -74,6 +78,7 @@ impl Cursor<'_> {
                 return Err("fields are not in order");
             }
             last = id;
+            visit(structure, Event::Field(id, rest))?;
             let field = structure.fields.iter().find(|field| field.0 == id);
             let (_, kind) = field.ok_or("a field is unknown")?;
             match (kind, head & 0x0f) {

@@ -8,6 +8,7 @@
 
 use arrow::datatypes::DataType;
 use benthic_core::{Error, ErrorKind, Result};
+use benthic_parquet::elements::{FIELD_ID, schema_elements};
 use benthic_table::TableSchema;
 
 /// Ids below are those of columns.
@@ -17,17 +18,8 @@ const IDS_OF_COLUMN: u32 = 1 << 10;
 /// Iceberg reserves the ids above.
 const LAST: u32 = i32::MAX as u32 - 1_000;
 
-/// Parquet's number of the field `field_id` of a schema element, and those before it that this file
-/// needs (`parquet.thrift`).
-const REPETITION: i16 = 3;
-const CHILDREN: i16 = 5;
-const FIELD_ID: i16 = 9;
-/// A repeated group is a part of a list or a map, and no field.
-const REPEATED: i64 = 2;
-/// Type codes of Thrift's compact protocol.
+/// The type code of Thrift's compact protocol.
 const INT32: u8 = 5;
-const LIST: u8 = 9;
-const STRUCT: u8 = 12;
 
 /// The ids of the fields within one column, in preorder.
 pub struct NestedIds {
@@ -99,24 +91,13 @@ pub fn added_bytes(schema: &TableSchema) -> Result<u64> {
 /// # Errors
 /// `Corrupt` for a footer that no writer of Benthic writes.
 pub fn with_nested_ids(footer: &[u8]) -> Result<Option<Vec<u8>>> {
-    let mut reader = Reader { bytes: footer, at: 0 };
-    // The fields before the elements of the schema: the version.
-    let mut last = 0;
-    loop {
-        match reader.field(&mut last)? {
-            Some((2, LIST)) => break,
-            Some((1, kind)) => reader.skip(kind, 0)?,
-            _ => return Err(damaged()),
-        }
-    }
-    let elements = reader.list_of(STRUCT)?;
+    let elements = schema_elements(footer).map_err(|reason| damaged().with("reason", reason))?;
     let mut written = Vec::with_capacity(footer.len() + 1024);
     let mut copied = 0;
     // The number of elements that are missing in each open group. The first group is the whole row.
     let mut open: Vec<u64> = Vec::new();
     let mut ids = NestedIds { next: 0, end: 0 };
-    for _ in 0..elements {
-        let element = reader.element()?;
+    for element in elements {
         match (open.len(), element.id) {
             (0, _) => {}
             (1, Some(column)) => ids = NestedIds::of(column),
@@ -124,15 +105,16 @@ pub fn with_nested_ids(footer: &[u8]) -> Result<Option<Vec<u8>>> {
             (_, Some(_)) => return Err(damaged()),
             (_, None) if element.is_repeated => {}
             (_, None) => {
-                written.extend_from_slice(&footer[copied..element.end]);
-                let step = u8::try_from(FIELD_ID - element.last).map_err(|_| damaged())?;
+                written.extend_from_slice(&footer[copied..element.place]);
+                let step = u8::try_from(FIELD_ID - element.before).map_err(|_| damaged())?;
                 written.push((step << 4) | INT32);
                 written.extend(zigzag(ids.draw()?));
-                copied = element.end;
+                copied = element.place;
                 // The next field's header has its distance from the field before.
-                if element.next > 0 {
-                    let step = u8::try_from(element.next - FIELD_ID).map_err(|_| damaged())?;
-                    written.push((step << 4) | (footer[copied] & 0x0f));
+                if element.after > 0 {
+                    let (step, head) = (u8::try_from(element.after - FIELD_ID), footer[copied]);
+                    let step = step.ok().filter(|_| head >> 4 > 0).ok_or_else(damaged)?;
+                    written.push((step << 4) | (head & 0x0f));
                     copied += 1;
                 }
             }
@@ -167,119 +149,6 @@ fn zigzag(number: u32) -> Vec<u8> {
 
 fn damaged() -> Error {
     Error::new(ErrorKind::Corrupt, "a data object has a footer of another form")
-}
-
-/// A schema element.
-struct Element {
-    is_repeated: bool,
-    children: u64,
-    id: Option<u32>,
-    /// The number of the last field before the place of the id, and the place.
-    last: i16,
-    end: usize,
-    /// The number of the field after it; zero if there is none.
-    next: i16,
-}
-
-/// Reads Thrift's compact protocol.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Result<u8> {
-        let byte = self.bytes.get(self.at).copied().ok_or_else(damaged)?;
-        self.at += 1;
-        Ok(byte)
-    }
-
-    fn varint(&mut self) -> Result<u64> {
-        let mut value = 0;
-        for shift in (0..63).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(damaged())
-    }
-
-    fn number(&mut self) -> Result<i64> {
-        let value = self.varint()?;
-        Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
-    }
-
-    /// The number and type of the next field; `None` at the end of the structure.
-    fn field(&mut self, last: &mut i16) -> Result<Option<(i16, u8)>> {
-        let head = self.byte()?;
-        if head == 0 {
-            return Ok(None);
-        }
-        // Only a distance of more than 15 needs more than one byte, and no such field is read here.
-        let step = i16::from(head >> 4);
-        *last = last.checked_add(step).filter(|_| step > 0).ok_or_else(damaged)?;
-        Ok(Some((*last, head & 0x0f)))
-    }
-
-    fn list_of(&mut self, kind: u8) -> Result<u64> {
-        let head = self.byte()?;
-        let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-        if head & 0x0f == kind { Ok(count) } else { Err(damaged()) }
-    }
-
-    fn element(&mut self) -> Result<Element> {
-        let (mut last, mut before) = (0, self.at);
-        let mut element = Element { is_repeated: false, children: 0, id: None, last: 0, end: 0, next: 0 };
-        let mut has_passed = false;
-        while let Some((number, kind)) = self.field(&mut last)? {
-            if number > FIELD_ID && !has_passed {
-                has_passed = true;
-                (element.end, element.next) = (before, number);
-            }
-            if number < FIELD_ID {
-                element.last = number;
-            }
-            match (number, kind) {
-                (REPETITION, INT32) => element.is_repeated = self.number()? == REPEATED,
-                (CHILDREN, INT32) => {
-                    element.children = u64::try_from(self.number()?).map_err(|_| damaged())?
-                }
-                (FIELD_ID, INT32) => {
-                    element.id = Some(u32::try_from(self.number()?).map_err(|_| damaged())?);
-                }
-                (_, kind) => self.skip(kind, 0)?,
-            }
-            before = self.at;
-        }
-        if !has_passed {
-            element.end = before;
-        }
-        Ok(element)
-    }
-
-    fn skip(&mut self, kind: u8, depth: u8) -> Result<()> {
-        match kind {
-            // A boolean, whose type contains the value.
-            1 | 2 => Ok(()),
-            3 => self.byte().map(drop),
-            4..=6 => self.varint().map(drop),
-            8 => {
-                let len_bytes = usize::try_from(self.varint()?).map_err(|_| damaged())?;
-                self.at = self.at.checked_add(len_bytes).ok_or_else(damaged)?;
-                Ok(())
-            }
-            STRUCT if depth < 4 => {
-                let mut last = 0;
-                while let Some((_, kind)) = self.field(&mut last)? {
-                    self.skip(kind, depth + 1)?;
-                }
-                Ok(())
-            }
-            _ => Err(damaged()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -91,7 +91,14 @@ const CRATES: [(&str, &[&str]); 34] = [
     ),
     (
         "benthic-catalog",
-        &["benthic-classes", "benthic-core", "benthic-program", "benthic-s3", "benthic-table"],
+        &[
+            "benthic-classes",
+            "benthic-core",
+            "benthic-parquet",
+            "benthic-program",
+            "benthic-s3",
+            "benthic-table",
+        ],
     ),
     ("benthic-python", &["benthic-core", "benthic-array", "benthic-program", "benthic-sql", "benthic-table"]),
     ("benthic-c", &["benthic-classes", "benthic-core", "benthic-program"]),
