@@ -9,21 +9,17 @@
 //! very different numbers of rows where values are not spread evenly.
 
 use crate::errors::{external, from_datafusion};
+use crate::partition::partition;
 use crate::relations::quoted;
 use crate::session::{Settings, context};
-use arrow::datatypes::SchemaRef;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::{FileEntry, RowStream, Snapshot, TableSchema};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::DataFusionError;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use std::fmt;
 use std::sync::Arc;
 
 /// Limit of the columns. With more, each column would have only a few slices.
@@ -92,11 +88,13 @@ impl Cluster {
         // Several partitions would only share the memory.
         let settings = Settings { partitions: 1, memory, ..Settings::default() };
         let context = context(&settings, &Arc::default())?;
-        let given = Given { schema: Arc::clone(schema.arrow()), rows: Mutex::new(Some(rows)) };
+        // The rows can be read once.
+        let rows = Mutex::new(Some(rows));
+        let start = move || stream::iter(rows.lock().take()).flatten().map_err(external);
+        let given = partition(schema.arrow(), start);
         let ordered = async {
-            let schema = Arc::clone(&given.schema);
-            let partitions: Vec<Arc<dyn PartitionStream>> = vec![Arc::new(given)];
-            context.register_table(ROWS, Arc::new(StreamingTable::try_new(schema, partitions)?))?;
+            let given = StreamingTable::try_new(Arc::clone(schema.arrow()), vec![given])?;
+            context.register_table(ROWS, Arc::new(given))?;
             context.sql(&query).await?.execute_stream().await
         };
         let memory_bytes = self.memory_bytes;
@@ -136,27 +134,4 @@ fn query(schema: &TableSchema, columns: &[String], rows: u64, objects: u64) -> S
         order.push(slice);
     }
     format!("SELECT {} FROM {from} ORDER BY {}", all.join(", "), order.join(", "))
-}
-
-/// Rows that can be read once.
-struct Given {
-    schema: SchemaRef,
-    rows: Mutex<Option<RowStream>>,
-}
-
-impl fmt::Debug for Given {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("rows")
-    }
-}
-
-impl PartitionStream for Given {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = stream::iter(self.rows.lock().take()).flatten().map_err(external);
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
 }

@@ -7,6 +7,7 @@
 //! would lose how often a row occurs.
 
 use crate::errors::{external, from_datafusion};
+use crate::partition::partition_of_objects;
 use crate::prepared;
 use crate::session::{SqlSession, StartingQuery, context};
 use crate::work::Work;
@@ -17,15 +18,11 @@ use benthic_table::ids::TableObject;
 use benthic_table::{FileEntry, Rows, Snapshot, TableSchema};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::{Column, DataFusionError};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::{Expr, lit};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::{DataFrame, SessionContext};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{Stream, StreamExt, TryStreamExt};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// The column that counts rows, while rows are read.
@@ -107,13 +104,10 @@ fn table(
     let count = Field::new(COUNT, DataType::Int64, true);
     let schema = Arc::new(Schema::new(fields.chain([count]).collect::<Vec<_>>()));
     let groups = partitions.clamp(1, parts.len().max(1));
-    let group = |group: usize| -> Arc<dyn PartitionStream> {
-        Arc::new(Group {
-            parts: parts.iter().skip(group).step_by(groups).cloned().collect(),
-            columns: columns.clone(),
-            schema: Arc::clone(&schema),
-            work: Arc::clone(work),
-        })
+    let group = |group: usize| {
+        let parts = parts.iter().skip(group).step_by(groups).cloned().collect();
+        let (columns, of) = (columns.clone(), Arc::clone(&schema));
+        partition_of_objects(&schema, parts, work, move |part| read(part, columns.clone(), Arc::clone(&of)))
     };
     StreamingTable::try_new(Arc::clone(&schema), (0..groups).map(group).collect())
 }
@@ -141,40 +135,14 @@ fn compared(
         .sort(order.map(|expr| expr.sort(true, true)).collect())
 }
 
-/// Some parts, read one after the other.
-struct Group {
-    parts: Vec<Part>,
+/// The rows of a part, with these columns and [`COUNT`].
+async fn read(
+    Part { snapshot, entry, count }: Part,
     columns: TableSchema,
     schema: SchemaRef,
-    work: Arc<Work>,
-}
-
-impl fmt::Debug for Group {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "objects={}", self.parts.len())
-    }
-}
-
-impl PartitionStream for Group {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (columns, schema, work) =
-            (self.columns.clone(), Arc::clone(&self.schema), Arc::clone(&self.work));
-        let read = move |Part { snapshot, entry, count }: Part| {
-            let (columns, schema, work) = (columns.clone(), Arc::clone(&schema), Arc::clone(&work));
-            async move {
-                let rows = snapshot.read(&entry, &columns).await.map_err(external)?;
-                let batches = rows.map_err(external).map(move |batch| counted(&batch?, count, &schema));
-                let done = stream::once(async move { work.object_is_done() });
-                Ok::<_, DataFusionError>(batches.chain(done.filter_map(|()| async { None })))
-            }
-        };
-        let rows = stream::iter(self.parts.clone()).then(read).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
+) -> datafusion::common::Result<impl Stream<Item = datafusion::common::Result<RecordBatch>> + Send> {
+    let rows = snapshot.read(&entry, &columns).await.map_err(external)?;
+    Ok(rows.map_err(external).map(move |batch| counted(&batch?, count, &schema)))
 }
 
 fn counted(batch: &RecordBatch, count: i64, schema: &SchemaRef) -> datafusion::common::Result<RecordBatch> {

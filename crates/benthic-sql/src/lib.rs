@@ -48,6 +48,7 @@ pub mod manifest;
 pub mod object;
 pub mod object_calls;
 pub mod objects;
+mod partition;
 pub mod plan;
 pub mod prepared;
 pub mod probe;

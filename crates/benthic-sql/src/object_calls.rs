@@ -5,6 +5,7 @@
 //! [`resolve`] finds the methods before the statement is planned: planning cannot wait for a pool.
 
 use crate::errors::{external, plain};
+use crate::partition::partition;
 use crate::relations::visit;
 use crate::session::SqlSession;
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray};
@@ -17,11 +18,9 @@ use bytes::Bytes;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::streaming::StreamingTableExec;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArg, FunctionArgExpr, TableFactor, Visitor};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -173,28 +172,20 @@ impl TableProvider for Objects {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..SCHEMA.fields().len()).collect());
         let schema = Arc::new(SCHEMA.project(&columns)?);
-        let rows = Rows { calls: Arc::new(self.clone()), columns, schema: Arc::clone(&schema) };
-        Ok(Arc::new(StreamingTableExec::try_new(schema, vec![Arc::new(rows)], None, [], false, limit)?))
+        let (calls, of) = (Arc::new(self.clone()), Arc::clone(&schema));
+        let rows = partition(&schema, move || Arc::clone(&calls).rows(columns.clone(), Arc::clone(&of)));
+        Ok(Arc::new(StreamingTableExec::try_new(schema, vec![rows], None, [], false, limit)?))
     }
 }
 
-/// The rows of the table, with some of its columns.
-#[derive(Debug)]
-struct Rows {
-    calls: Arc<Objects>,
-    columns: Vec<usize>,
-    schema: SchemaRef,
-}
-
-impl PartitionStream for Rows {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (calls, columns, schema) =
-            (Arc::clone(&self.calls), self.columns.clone(), Arc::clone(&self.schema));
-        let batches = Arc::clone(&calls).outputs().ready_chunks(CALLS_AT_ONCE).flat_map(move |outputs| {
+impl Objects {
+    /// The rows of the table, with some of its columns.
+    fn rows(
+        self: Arc<Self>,
+        columns: Vec<usize>,
+        schema: SchemaRef,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        Arc::clone(&self).outputs().ready_chunks(CALLS_AT_ONCE).flat_map(move |outputs| {
             // A query with a limit may need only the rows before an error.
             let mut rows = Vec::new();
             let mut error = None;
@@ -207,14 +198,11 @@ impl PartitionStream for Rows {
                     }
                 }
             }
-            let batch = (!rows.is_empty()).then(|| calls.batch(&rows, &columns, &schema));
+            let batch = (!rows.is_empty()).then(|| self.batch(&rows, &columns, &schema));
             stream::iter(batch.into_iter().chain(error))
-        });
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        })
     }
-}
 
-impl Objects {
     /// The objects in the order of the listing, with the outputs of their calls.
     fn outputs(self: Arc<Self>) -> impl Stream<Item = benthic_core::Result<(ObjectId, Bytes)>> + Send {
         let pages = stream::try_unfold((Arc::clone(&self), Some(None)), async |(calls, after)| {

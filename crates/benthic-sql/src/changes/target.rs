@@ -6,6 +6,7 @@
 use super::statement::{OBJECT, ROW};
 use crate::columns::{schema_in_queries, type_in_queries};
 use crate::errors::external;
+use crate::partition::partition_of_objects;
 use crate::table::TableRows;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::cast;
@@ -15,12 +16,10 @@ use benthic_table::{FileEntry, Snapshot};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use futures::stream::{self, StreamExt, TryStreamExt};
+use datafusion::physical_plan::streaming::StreamingTableExec;
+use futures::stream::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -83,64 +82,34 @@ impl TableProvider for TargetRows {
         let places: Vec<(u32, FileEntry)> = (first as u32..).zip(kept.entries.iter().cloned()).collect();
         self.objects.lock().extend(kept.entries);
         let groups = session.config().target_partitions().clamp(1, places.len().max(1));
-        let group = |group: usize| -> Arc<dyn PartitionStream> {
-            Arc::new(Group {
-                snapshot: self.rows.snapshot().clone(),
-                work: Arc::clone(self.rows.work()),
-                objects: places.iter().skip(group).step_by(groups).cloned().collect(),
-                schema: Arc::clone(&schema),
-            })
+        let group = |group: usize| {
+            let objects = places.iter().skip(group).step_by(groups).cloned().collect();
+            let (snapshot, of) = (self.rows.snapshot().clone(), Arc::clone(&schema));
+            let read = move |object| read(snapshot.clone(), object, Arc::clone(&of));
+            partition_of_objects(&schema, objects, self.rows.work(), read)
         };
         let groups = (0..groups).map(group).collect();
         Ok(Arc::new(StreamingTableExec::try_new(Arc::clone(&schema), groups, None, None, false, None)?))
     }
 }
 
-/// Some objects of the scan, read one after the other.
-struct Group {
+/// The rows of an object with these columns, among them their places.
+async fn read(
     snapshot: Snapshot,
-    work: Arc<crate::work::Work>,
-    objects: Vec<(u32, FileEntry)>,
+    (place, entry): (u32, FileEntry),
     schema: SchemaRef,
-}
-
-impl fmt::Debug for Group {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "objects={}", self.objects.len())
-    }
-}
-
-impl PartitionStream for Group {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (snapshot, work, schema) =
-            (self.snapshot.clone(), Arc::clone(&self.work), Arc::clone(&self.schema));
-        let read = move |(place, entry): (u32, FileEntry)| {
-            let (snapshot, work, schema) = (snapshot.clone(), Arc::clone(&work), Arc::clone(&schema));
-            async move {
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                let names: Vec<&str> = names.filter(|name| *name != OBJECT && *name != ROW).collect();
-                let wanted = snapshot.schema().project(&names).map_err(external)?;
-                let rows = snapshot.read(&entry, &wanted).await.map_err(external)?;
-                let live = entry.undeleted_rows().map_err(external)?;
-                let mut numbers = live.ranges().to_vec().into_iter().flatten();
-                let batches = rows.map_err(external).map(move |batch| {
-                    let batch = batch?;
-                    let rows: UInt32Array = numbers.by_ref().take(batch.num_rows()).collect();
-                    with_places(&batch, place, rows, &schema)
-                });
-                let done = stream::once(async move { work.object_is_done() });
-                Ok::<_, datafusion::common::DataFusionError>(
-                    batches.chain(done.filter_map(|()| async { None })),
-                )
-            }
-        };
-        let rows = stream::iter(self.objects.clone()).then(read).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
+) -> Result<impl Stream<Item = Result<RecordBatch>> + Send> {
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let names: Vec<&str> = names.filter(|name| *name != OBJECT && *name != ROW).collect();
+    let wanted = snapshot.schema().project(&names).map_err(external)?;
+    let rows = snapshot.read(&entry, &wanted).await.map_err(external)?;
+    let live = entry.undeleted_rows().map_err(external)?;
+    let mut numbers = live.ranges().to_vec().into_iter().flatten();
+    Ok(rows.map_err(external).map(move |batch| {
+        let batch = batch?;
+        let rows: UInt32Array = numbers.by_ref().take(batch.num_rows()).collect();
+        with_places(&batch, place, rows, &schema)
+    }))
 }
 
 fn with_places(

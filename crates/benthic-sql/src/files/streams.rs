@@ -4,6 +4,7 @@ use super::local_file::LocalFile;
 use crate::columns::{check_names, schema_in_queries, union_by_name};
 use crate::errors::{external, from_datafusion};
 use crate::input::{Format, Input, Options, Source, feed, text_if_unknown};
+use crate::partition::partition;
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -11,11 +12,8 @@ use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_table::TableSchema;
 use datafusion::catalog::streaming::StreamingTable;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
 use futures::future::ready;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,46 +50,36 @@ pub(super) fn table(format: Format, mut files: Vec<LocalFile>, partitions: usize
     };
     let known = TableSchema::from_arrow(&known)?;
     let parts = partitions.clamp(1, files.len());
-    let part = |part: usize| -> Arc<dyn PartitionStream> {
-        let files = files.iter().skip(part).step_by(parts).map(|file| file.path().to_owned()).collect();
-        Arc::new(Part { files, known: known.clone(), schema: Arc::clone(&schema) })
+    let part = |part: usize| {
+        let files = files.iter().skip(part).step_by(parts).map(|file| file.path().to_owned());
+        let (files, known, of) = (files.collect::<Vec<_>>(), known.clone(), Arc::clone(&schema));
+        partition(&schema, move || rows(&files, &known, &of))
     };
     let parts = (0..parts).map(part).collect();
     StreamingTable::try_new(Arc::clone(&schema), parts).map_err(|error| from_datafusion(&error))
 }
 
-/// Files that are read one after the other.
-#[derive(Debug)]
-struct Part {
-    files: Vec<PathBuf>,
-    /// The types of text values.
-    known: TableSchema,
-    schema: SchemaRef,
-}
-
-impl PartitionStream for Part {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let inputs = self.files.iter().cloned().map(Input::Path).collect();
-        let schema = Arc::clone(&self.schema);
-        let rows = match feed(inputs, Options::default(), self.known.clone()) {
-            Err(error) => stream::once(ready(Err(error))).boxed(),
-            Ok(feed) => stream::try_unfold((feed, schema), |(mut feed, schema)| async move {
-                let Some((path, batch)) = feed.next().await? else { return Ok(None) };
-                let rows = conform(&batch.rows, &schema).map_err(|error| {
-                    let message = "the rows do not fit the columns of the other files";
-                    let error = Error::new(ErrorKind::InvalidArgument, message).with_source(error);
-                    error.with("path", path.display())
-                })?;
-                Ok::<_, Error>(Some((rows, (feed, schema))))
-            })
-            .boxed(),
-        };
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows.map_err(external)))
-    }
+/// The rows of files that are read one after the other. `known` has the types of text values.
+fn rows(
+    files: &[PathBuf],
+    known: &TableSchema,
+    schema: &SchemaRef,
+) -> BoxStream<'static, datafusion::common::Result<RecordBatch>> {
+    let inputs = files.iter().cloned().map(Input::Path).collect();
+    let feed = match feed(inputs, Options::default(), known.clone()) {
+        Err(error) => return stream::once(ready(Err(external(error)))).boxed(),
+        Ok(feed) => feed,
+    };
+    let rows = stream::try_unfold((feed, Arc::clone(schema)), |(mut feed, schema)| async move {
+        let Some((path, batch)) = feed.next().await? else { return Ok(None) };
+        let rows = conform(&batch.rows, &schema).map_err(|error| {
+            let message = "the rows do not fit the columns of the other files";
+            let error = Error::new(ErrorKind::InvalidArgument, message).with_source(error);
+            error.with("path", path.display())
+        })?;
+        Ok::<_, Error>(Some((rows, (feed, schema))))
+    });
+    rows.map_err(external).boxed()
 }
 
 /// Converts rows to a schema that has all their columns.
