@@ -97,6 +97,7 @@ def test_random_messages_never_break_the_server(server, seed):
         message(b"E", text("p") + struct.pack("!i", 1)),
         message(b"C", b"S" + text("s")),
         message(b"Q", text("SELECT 1; SHOW timezone")),
+        message(b"Q", text("BEGIN; DECLARE c CURSOR FOR SELECT id FROM lake.trips; FETCH 1 FROM c; MOVE p")),
         message(b"H"),
         message(b"S"),
     ]

@@ -29,4 +29,6 @@ def test_ibis_queries_tables(connection):
         {"city": "Oslo", "rows": 1, "fare": 10.5},
         {"city": "Rome", "rows": 1, "fare": 20.25},
     ]
+    by_id = trips.select("id", "city").order_by("id").to_pyarrow()
+    assert by_id.to_pydict() == {"id": [1, 2, 3], "city": ["Oslo", "Rome", None]}
     assert trips.mutate(upper=trips.city.upper()).order_by("id").limit(1).execute()["upper"].to_list() == ["OSLO"]

@@ -101,6 +101,7 @@ impl Connection {
                 let message = "an earlier statement of the transaction failed; end it with ROLLBACK";
                 self.session.fail(IN_FAILED_TRANSACTION, message);
             }
+            Err(Fault::Known(code, message)) => self.session.fail(code, &message),
             Err(Fault::Failed(error)) => self.session.fail(sql_state(&error), &error.to_string()),
         }
         match kind {

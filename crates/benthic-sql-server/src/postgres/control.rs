@@ -1,6 +1,7 @@
-//! Statements about the session, which drivers send on their own: transactions and settings. The
-//! server only reads, so transactions have no effect beyond their status.
+//! Statements about the session, which drivers send on their own: transactions, settings and
+//! cursors. The server only reads, so transactions have no effect beyond their status and cursors.
 
+use super::cursors::{self, Declare, Fetch};
 use benthic_core::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +22,10 @@ pub enum Control {
     Show(String),
     /// Removes one prepared statement, or all.
     Deallocate(Option<String>),
+    Declare(Declare),
+    Fetch(Fetch),
+    /// Closes one cursor, or all.
+    Close(Option<String>),
     /// Has no effect. The text is the tag of the answer.
     Nothing(&'static str),
 }
@@ -32,7 +37,8 @@ pub enum Control {
 pub fn parse(sql: &str) -> Result<Option<Control>> {
     let sql = without_comments(sql).trim_end_matches(|c: char| c == ';' || c.is_whitespace());
     let mut words = sql.split(|c: char| c.is_whitespace() || c == ';').filter(|word| !word.is_empty());
-    let verb = words.next().unwrap_or_default().to_uppercase();
+    let first = words.next().unwrap_or_default();
+    let (verb, after) = (first.to_uppercase(), &sql[first.len()..]);
     let rest: Vec<&str> = words.collect();
     let second = rest.first().map(|word| word.to_uppercase()).unwrap_or_default();
     Ok(Some(match verb.as_str() {
@@ -64,7 +70,10 @@ pub fn parse(sql: &str) -> Result<Option<Control>> {
             };
             Control::Show(name)
         }
-        "DECLARE" | "FETCH" | "MOVE" | "CLOSE" | "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" => {
+        "DECLARE" => Control::Declare(cursors::declare(after)?),
+        "FETCH" | "MOVE" => Control::Fetch(cursors::fetch(after, verb == "MOVE")?),
+        "CLOSE" => Control::Close(cursors::close(after)?),
+        "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" => {
             let message =
                 format!("{verb} is not supported; use the protocol's prepared statements and portals");
             return Err(Error::new(ErrorKind::Unsupported, message));

@@ -26,6 +26,8 @@ pub const BINARY_START: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 pub enum RowForm {
     /// As rows of a query.
     Message,
+    /// Not at all.
+    Skipped,
     Binary,
     Text,
     Csv,

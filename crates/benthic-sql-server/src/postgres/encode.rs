@@ -79,6 +79,13 @@ impl Columns {
         Ok(Columns { columns: columns.collect::<Result<_>>()?, rows: batch.num_rows() })
     }
 
+    /// Changes the formats of the columns.
+    pub fn set_formats(&mut self, formats: &[i16]) {
+        for (number, (_, format)) in self.columns.iter_mut().enumerate() {
+            *format = format_of(formats, number);
+        }
+    }
+
     /// Writes a row, which may be the first one of a query. In the binary format of COPY, a row is
     /// as in a message.
     ///

@@ -3,6 +3,7 @@
 mod connection;
 mod control;
 mod copy;
+mod cursors;
 mod encode;
 mod messages;
 mod parameters;

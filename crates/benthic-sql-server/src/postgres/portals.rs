@@ -2,6 +2,7 @@
 
 use super::control::{Control, SessionSettings};
 use super::copy::RowForm;
+use super::cursors::Declare;
 use super::encode::Columns;
 use super::messages::{SEND_BYTES, Writer};
 use crate::queries::{Admission, Planned, Rows};
@@ -29,6 +30,8 @@ pub enum Fault {
     Canceled,
     /// The client is gone.
     Gone,
+    /// An error of Postgres that clients know by its code.
+    Known(&'static str, String),
 }
 
 impl From<Error> for Fault {
@@ -63,7 +66,17 @@ pub struct Portal {
 /// The progress of a portal.
 pub enum PortalState {
     Control(Control),
-    Ready { planned: Box<Planned>, work: Arc<Work> },
+    /// A cursor that the statement declares.
+    Declare {
+        cursor: Declare,
+        len_bytes: usize,
+        planned: Box<Planned>,
+        work: Arc<Work>,
+    },
+    Ready {
+        planned: Box<Planned>,
+        work: Arc<Work>,
+    },
     Running(Box<Running>),
     Done,
 }
@@ -86,7 +99,7 @@ impl<T> Named<T> {
     /// `AlreadyExists`, `LimitExceeded`.
     pub fn insert(&mut self, name: String, item: T, len_bytes: usize) -> Result<()> {
         if name.is_empty() {
-            self.remove("");
+            drop(self.remove(""));
         } else if self.items.contains_key(&name) {
             let message = format!("this {} exists already", self.what);
             return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", name));
@@ -100,6 +113,10 @@ impl<T> Named<T> {
         Ok(())
     }
 
+    pub fn find(&self, name: &str) -> Option<&T> {
+        self.items.get(name).map(|(item, _)| item)
+    }
+
     pub fn get(&mut self, name: &str) -> Result<&mut T> {
         match self.items.get_mut(name) {
             Some((item, _)) => Ok(item),
@@ -110,10 +127,11 @@ impl<T> Named<T> {
         }
     }
 
-    pub fn remove(&mut self, name: &str) {
-        if let Some((_, len_bytes)) = self.items.remove(name) {
-            self.len_bytes -= len_bytes;
-        }
+    /// Removes a value, and returns it if it was there.
+    pub fn remove(&mut self, name: &str) -> Option<T> {
+        let (item, len_bytes) = self.items.remove(name)?;
+        self.len_bytes -= len_bytes;
+        Some(item)
     }
 
     pub fn clear(&mut self) {
@@ -130,7 +148,7 @@ pub struct Running {
     batch: Option<(Columns, usize)>,
     /// Rows that were sent.
     pub sent: u64,
-    form: RowForm,
+    pub form: RowForm,
 }
 
 impl Running {
@@ -158,6 +176,9 @@ impl Running {
         writer: &mut Writer,
     ) -> std::result::Result<bool, Fault> {
         let last = rows_max.map_or(u64::MAX, |max| self.sent.saturating_add(max));
+        if let Some((columns, _)) = &mut self.batch {
+            columns.set_formats(formats);
+        }
         loop {
             let (columns, next) = match &mut self.batch {
                 Some(batch) => batch,
@@ -170,7 +191,9 @@ impl Running {
                 if self.sent == last {
                     return Ok(false);
                 }
-                columns.write_row(writer, *next, self.form, self.sent == 0)?;
+                if self.form != RowForm::Skipped {
+                    columns.write_row(writer, *next, self.form, self.sent == 0)?;
+                }
                 *next += 1;
                 self.sent += 1;
                 if writer.out.len() >= SEND_BYTES {

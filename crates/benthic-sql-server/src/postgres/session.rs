@@ -3,6 +3,7 @@
 
 use super::control::{self, Control, SessionSettings};
 use super::copy::{self, RowForm};
+use super::cursors::{Declare, Fetch};
 use super::encode;
 use super::messages::{Fields, Writer, garbage};
 use super::parameters::{decode, parameter_types};
@@ -16,13 +17,26 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_sql::prepared::PARAMETERS_MAX;
 use benthic_sql::work::Work;
-use bytes::BufMut;
+use bytes::{BufMut, Bytes};
 use std::sync::Arc;
 
 /// The status of the transaction, as the protocol has it.
 const IDLE: u8 = b'I';
 const IN_TRANSACTION: u8 = b'T';
 const FAILED: u8 = b'E';
+
+/// Postgres' codes of errors of cursors.
+const NO_TRANSACTION: &str = "25P01";
+const NO_CURSOR: &str = "34000";
+const DUPLICATE_CURSOR: &str = "42P03";
+
+/// Values for the parameters of a statement, as Bind has them.
+struct Values {
+    /// The types that Parse declares.
+    declared: Vec<u32>,
+    formats: Vec<i16>,
+    values: Vec<Option<Bytes>>,
+}
 
 /// A session.
 pub struct Session {
@@ -77,8 +91,8 @@ impl Session {
             }
             _ => {
                 match (fields.u8()?, fields.text()?) {
-                    (b'S', name) => self.statements.remove(&name),
-                    (_, name) => self.portals.remove(&name),
+                    (b'S', name) => drop(self.statements.remove(&name)),
+                    (_, name) => drop(self.portals.remove(&name)),
                 }
                 self.writer.message(b'3', |_| {});
                 Ok(())
@@ -97,16 +111,18 @@ impl Session {
                 self.copy(sql).await?;
                 continue;
             }
-            let mut portal = match control::parse(sql)? {
-                Some(control) => {
-                    Portal { state: PortalState::Control(control), formats: Vec::new(), verb: "" }
+            let state = match control::parse(sql)? {
+                Some(Control::Declare(cursor)) => {
+                    let (planned, work) = self.plan_without_parameters(&cursor.query).await?;
+                    PortalState::Declare { cursor, len_bytes: sql.len(), planned: Box::new(planned), work }
                 }
+                Some(control) => PortalState::Control(control),
                 None => {
                     let (planned, work) = self.plan_without_parameters(sql).await?;
-                    let state = PortalState::Ready { planned: Box::new(planned), work };
-                    Portal { state, formats: Vec::new(), verb: verb(sql) }
+                    PortalState::Ready { planned: Box::new(planned), work }
                 }
             };
+            let mut portal = Portal { state, formats: Vec::new(), verb: verb(sql) };
             self.describe(&portal, true);
             self.run(&mut portal, None).await?;
         }
@@ -177,28 +193,15 @@ impl Session {
             return Err(garbage("a format must be 0 for text or 1 for binary").into());
         }
         let len_bytes = values.iter().flatten().map(|value| value.len()).sum::<usize>() + sql.len();
+        let values = Values { declared, formats: value_formats, values };
         let state = match control::parse(&sql)? {
+            Some(Control::Declare(cursor)) => {
+                let (planned, work) = self.plan_with(&cursor.query, values).await?;
+                PortalState::Declare { cursor, len_bytes, planned: Box::new(planned), work }
+            }
             Some(control) => PortalState::Control(control),
             None => {
-                let (planned, work) = self.plan(&sql).await?;
-                let types = parameter_types(&declared, &planned.parameters);
-                if types.len() != values.len() {
-                    let message = "the values of parameters are too few or too many";
-                    let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
-                    return Err(error.with("parameters", types.len()).into());
-                }
-                let decoded = values.into_iter().enumerate().map(|(number, value)| {
-                    let is_binary = encode::format_of(&value_formats, number) == 1;
-                    let declared = declared.get(number).is_some_and(|oid| *oid != 0);
-                    let implied = planned.parameters.get(number).and_then(Option::as_ref);
-                    decode(value, is_binary, types[number], declared, implied)
-                        .map_err(|error| error.with("parameter", number + 1))
-                });
-                let decoded = decoded.collect::<Result<Vec<_>>>()?;
-                let planned = match decoded.is_empty() {
-                    true => planned,
-                    false => self.admit().await?.run(async move { planned.bind(decoded) }).await?,
-                };
+                let (planned, work) = self.plan_with(&sql, values).await?;
                 PortalState::Ready { planned: Box::new(planned), work }
             }
         };
@@ -207,9 +210,42 @@ impl Session {
         Ok(())
     }
 
+    /// Plans a statement with values for its parameters.
+    async fn plan_with(
+        &mut self,
+        sql: &str,
+        values: Values,
+    ) -> std::result::Result<(Planned, Arc<Work>), Fault> {
+        let Values { declared, formats, values } = values;
+        let (planned, work) = self.plan(sql).await?;
+        let types = parameter_types(&declared, &planned.parameters);
+        if types.len() != values.len() {
+            let message = "the values of parameters are too few or too many";
+            let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
+            return Err(error.with("parameters", types.len()).into());
+        }
+        let decoded = values.into_iter().enumerate().map(|(number, value)| {
+            let is_binary = encode::format_of(&formats, number) == 1;
+            let declared = declared.get(number).is_some_and(|oid| *oid != 0);
+            let implied = planned.parameters.get(number).and_then(Option::as_ref);
+            decode(value, is_binary, types[number], declared, implied)
+                .map_err(|error| error.with("parameter", number + 1))
+        });
+        let decoded = decoded.collect::<Result<Vec<_>>>()?;
+        let planned = match decoded.is_empty() {
+            true => planned,
+            false => self.admit().await?.run(async move { planned.bind(decoded) }).await?,
+        };
+        Ok((planned, work))
+    }
+
     async fn describe_statement(&mut self, name: &str) -> std::result::Result<(), Fault> {
         let Statement { sql, declared } = self.statements.get(name)?.clone();
         let (state, types) = match control::parse(&sql)? {
+            Some(Control::Declare(cursor)) => {
+                let (planned, _) = self.plan(&cursor.query).await?;
+                (PortalState::Done, parameter_types(&declared, &planned.parameters))
+            }
             Some(control) => (PortalState::Control(control), declared),
             None => {
                 let (planned, work) = self.plan(&sql).await?;
@@ -226,15 +262,27 @@ impl Session {
     }
 
     fn describe_portal(&mut self, name: &str) -> Result<()> {
-        let portal = self.portals.get(name)?;
-        let (schema, formats) = (columns(&portal.state), portal.formats.clone());
+        self.portals.get(name)?;
+        let shape = self.portals.find(name).map(|portal| self.shape(portal));
+        let (schema, formats) = shape.unwrap_or_default();
         describe(&mut self.writer, schema, &formats, false);
         Ok(())
     }
 
     /// Describes the columns of a portal. A simple query has no message for a lack of columns.
     fn describe(&mut self, portal: &Portal, is_simple: bool) {
-        describe(&mut self.writer, columns(&portal.state), &portal.formats, is_simple);
+        let (schema, formats) = self.shape(portal);
+        describe(&mut self.writer, schema, &formats, is_simple);
+    }
+
+    /// The columns of a portal, and their formats; no columns if it has no rows.
+    fn shape(&self, portal: &Portal) -> (Option<SchemaRef>, Vec<i16>) {
+        let rows_of = match &portal.state {
+            PortalState::Control(Control::Fetch(fetch)) if !fetch.is_move => self.portals.find(&fetch.name),
+            _ => Some(portal),
+        };
+        let schema = rows_of.and_then(|rows_of| columns(&rows_of.state));
+        (schema, rows_of.map_or_else(Vec::new, |rows_of| formats_of(portal, rows_of).to_vec()))
     }
 
     async fn execute(&mut self, name: &str, rows_max: Option<u64>) -> std::result::Result<(), Fault> {
@@ -253,8 +301,12 @@ impl Session {
     /// Runs a portal, to its end or for some rows.
     async fn run(&mut self, portal: &mut Portal, rows_max: Option<u64>) -> std::result::Result<(), Fault> {
         let mut running = match std::mem::replace(&mut portal.state, PortalState::Done) {
+            PortalState::Control(Control::Fetch(fetch)) => return self.fetch(portal, fetch, rows_max).await,
             PortalState::Control(control) => return self.control(control),
             _ if self.status == FAILED => return Err(Fault::InFailedTransaction),
+            PortalState::Declare { cursor, len_bytes, planned, work } => {
+                return self.declare(cursor, len_bytes, PortalState::Ready { planned, work });
+            }
             PortalState::Ready { planned, work } => {
                 let admission = self.admit().await?;
                 Box::new(Running::start(*planned, work, admission, RowForm::Message).await?)
@@ -275,6 +327,70 @@ impl Session {
         } else {
             self.writer.message(b's', |_| {});
             portal.state = PortalState::Running(running);
+        }
+        Ok(())
+    }
+
+    /// Opens a cursor.
+    fn declare(
+        &mut self,
+        cursor: Declare,
+        len_bytes: usize,
+        state: PortalState,
+    ) -> std::result::Result<(), Fault> {
+        if self.status != IN_TRANSACTION {
+            let message = "DECLARE CURSOR can only be used in transaction blocks; send BEGIN before it";
+            return Err(Fault::Known(NO_TRANSACTION, message.to_owned()));
+        }
+        if self.portals.find(&cursor.name).is_some() {
+            let message = format!("cursor \"{}\" already exists", cursor.name);
+            return Err(Fault::Known(DUPLICATE_CURSOR, message));
+        }
+        let formats = if cursor.is_binary { vec![1] } else { Vec::new() };
+        self.portals.insert(cursor.name, Portal { state, formats, verb: "SELECT" }, len_bytes)?;
+        self.writer.complete("DECLARE CURSOR");
+        Ok(())
+    }
+
+    /// Runs FETCH or MOVE, to its end or for some rows.
+    async fn fetch(
+        &mut self,
+        portal: &mut Portal,
+        mut fetch: Fetch,
+        rows_max: Option<u64>,
+    ) -> std::result::Result<(), Fault> {
+        if self.status == FAILED {
+            return Err(Fault::InFailedTransaction);
+        }
+        let Ok(cursor) = self.portals.get(&fetch.name) else { return Err(no_cursor(&fetch.name)) };
+        let formats = formats_of(portal, cursor).to_vec();
+        let mut running = match std::mem::replace(&mut cursor.state, PortalState::Done) {
+            PortalState::Ready { planned, work } => {
+                let admission = self.admit().await?;
+                Box::new(Running::start(*planned, work, admission, RowForm::Message).await?)
+            }
+            PortalState::Running(running) => running,
+            PortalState::Done => {
+                self.writer.complete(&format!("{} 0", fetch.verb()));
+                return Ok(());
+            }
+            PortalState::Control(_) | PortalState::Declare { .. } => return Err(no_cursor(&fetch.name)),
+        };
+        running.form = if fetch.is_move { RowForm::Skipped } else { RowForm::Message };
+        let (before, rows) = (running.sent, fetch.rows.into_iter().chain(rows_max).min());
+        let is_end = running.send(rows, &formats, &self.settings, &mut self.writer).await?;
+        let sent = running.sent - before;
+        running.form = RowForm::Message;
+        // The cursor stays at its end, so that it still has columns.
+        if let Ok(cursor) = self.portals.get(&fetch.name) {
+            cursor.state = PortalState::Running(running);
+        }
+        fetch.rows = fetch.rows.map(|rows| rows.saturating_sub(sent));
+        if is_end || fetch.rows == Some(0) {
+            self.writer.complete(&format!("{} {sent}", fetch.verb()));
+        } else {
+            self.writer.message(b's', |_| {});
+            portal.state = PortalState::Control(Control::Fetch(fetch));
         }
         Ok(())
     }
@@ -322,11 +438,21 @@ impl Session {
             }
             Control::Deallocate(name) => {
                 match name {
-                    Some(name) => self.statements.remove(&name),
+                    Some(name) => drop(self.statements.remove(&name)),
                     None => self.statements.clear(),
                 }
                 self.writer.complete("DEALLOCATE");
             }
+            Control::Close(None) => {
+                self.portals.clear();
+                self.writer.complete("CLOSE CURSOR ALL");
+            }
+            Control::Close(Some(name)) => {
+                self.portals.remove(&name).ok_or_else(|| no_cursor(&name))?;
+                self.writer.complete("CLOSE CURSOR");
+            }
+            // These are portals of their own.
+            Control::Declare(_) | Control::Fetch(_) => {}
             Control::Nothing(tag) => {
                 if tag == "ROLLBACK" {
                     self.status = IN_TRANSACTION;
@@ -369,8 +495,20 @@ fn columns(state: &PortalState) -> Option<SchemaRef> {
         PortalState::Ready { planned, .. } => Some(Arc::clone(&planned.schema)),
         PortalState::Running(running) => Some(running.schema()),
         PortalState::Control(Control::Show(name)) => Some(schema_of_show(name)),
-        PortalState::Control(_) | PortalState::Done => None,
+        PortalState::Control(_) | PortalState::Declare { .. } | PortalState::Done => None,
     }
+}
+
+/// The formats of the rows of a cursor that a portal fetches: those of the portal, if it has any.
+fn formats_of<'p>(portal: &'p Portal, cursor: &'p Portal) -> &'p [i16] {
+    if portal.formats.is_empty() { &cursor.formats } else { &portal.formats }
+}
+
+fn no_cursor(name: &str) -> Fault {
+    Fault::Known(
+        NO_CURSOR,
+        format!("cursor \"{name}\" does not exist; it may have ended with its transaction"),
+    )
 }
 
 fn schema_of_show(name: &str) -> SchemaRef {
