@@ -2,11 +2,11 @@
 
 use benthic_catalog::auth::Auth;
 use benthic_catalog::bucket::TablesSal;
-use benthic_catalog::iceberg::keys::BUCKET;
+use benthic_catalog::iceberg::keys::{BUCKET, FormatVersion};
 use benthic_catalog::iceberg::view::Views;
 use benthic_catalog::rest::{COMMITS_AT_ONCE, Catalog, PREFIX};
 use benthic_catalog::staging::Staging;
-use benthic_core::Environment;
+use benthic_core::{Environment, Error, ErrorKind};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
@@ -39,6 +39,7 @@ accounts creates the account main and prints its key. Addresses other than loopb
 Examples:
   benthic catalog serve
   benthic s3 key create main/admin
+  benthic catalog serve --format-version 3
   benthic catalog serve --listen 0.0.0.0:8181 --url https://catalog.example.org:8181 --tls-cert cert.pem --tls-key key.pem
   benthic --store ceph: catalog serve --allow main --allow lab=lake,sales"
 )]
@@ -56,6 +57,10 @@ pub struct ServeArgs {
     /// repeated
     #[arg(long, value_name = "ACCOUNT[=POOL,…]")]
     allow_writes: Vec<Grant>,
+    /// Version of Iceberg's table format that clients see. In version 3, deleted rows are deletion
+    /// vectors, and clients only read
+    #[arg(long, value_name = "2|3", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=3))]
+    format_version: u8,
     #[command(flatten)]
     tls: TlsArgs,
     /// Name of the region that clients get
@@ -80,6 +85,11 @@ pub struct ServeArgs {
 
 pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     args.tls.check_address(args.listen)?;
+    let format = if args.format_version == 3 { FormatVersion::V3 } else { FormatVersion::V2 };
+    if format == FormatVersion::V3 && !args.allow_writes.is_empty() {
+        let message = "clients can change tables of format version 2 only; leave out --allow-writes or --format-version";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+    }
     let tls = args.tls.acceptor(&["http/1.1"])?;
     let (listener, address) = listen(args.listen).await?;
     let own = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
@@ -106,7 +116,8 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let keys = Arc::clone(&auth) as Arc<dyn Keys>;
     let cleaner = tokio::spawn(clean(Arc::clone(&staging)));
     let commits = Semaphore::new(COMMITS_AT_ONCE);
-    let catalog = Catalog { views, staging, auth, url: url.clone(), region: args.region.clone(), commits };
+    let region = args.region.clone();
+    let catalog = Catalog { views, staging, auth, url: url.clone(), region, format, commits };
     let server = Server::new(sal, keys, environment, args.region, Vec::new(), limits, Services::default())?
         .with_handler(PREFIX, Arc::new(catalog) as Arc<dyn Handler>);
     print_start(session, &url, started.first.as_ref())?;

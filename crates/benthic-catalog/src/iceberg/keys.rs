@@ -4,10 +4,14 @@
 //! | --- | --- |
 //! | `metadata/version-hint.text` | the number of the current snapshot |
 //! | `metadata/v{SNAPSHOT}.metadata.json` | the table's metadata, with the snapshots up to this one |
+//! | `metadata/v{SNAPSHOT}-format3.metadata.json` | the same in Iceberg's format version 3 |
 //! | `metadata/snap-{SNAPSHOT}.avro` | the manifest list of a snapshot |
+//! | `metadata/snap-{SNAPSHOT}-format3.avro` | the same in Iceberg's format version 3 |
 //! | `metadata/{LIST}-s{SCHEMA}-data.avro` | a file list as a manifest, with statistics of a schema's columns |
 //! | `metadata/{LIST}-s{SCHEMA}-deletes.avro` | the manifest of the delete files that belong to a file list |
+//! | `metadata/{LIST}-s{SCHEMA}-vectors.avro` | the manifest of the deletion vectors of a file list |
 //! | `deletes/{LIST}/{OBJECT}.parquet` | the deleted rows of a data object, as a position delete file |
+//! | `deletes/{LIST}/{OBJECT}.puffin` | the deleted rows of a data object, as a deletion vector |
 //! | `data/{OBJECT}.parquet` | a data object |
 //! | `nested/{OBJECT}.parquet` | a data object with nested columns, whose footer has the ids of nested fields, too |
 
@@ -49,21 +53,57 @@ impl fmt::Display for Folder {
     }
 }
 
+/// A version of Iceberg's table format. The data objects and their manifests are the same in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FormatVersion {
+    V2,
+    V3,
+}
+
+impl FormatVersion {
+    pub fn number(self) -> u32 {
+        match self {
+            FormatVersion::V2 => 2,
+            FormatVersion::V3 => 3,
+        }
+    }
+
+    /// The kind of delete files.
+    pub fn deletes(self) -> Content {
+        match self {
+            FormatVersion::V2 => Content::Deletes,
+            FormatVersion::V3 => Content::Vectors,
+        }
+    }
+
+    /// The end of the names of files that depend on the version.
+    fn suffix(self) -> &'static str {
+        match self {
+            FormatVersion::V2 => "",
+            FormatVersion::V3 => "-format3",
+        }
+    }
+}
+
 /// The kind of files that a manifest lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     Data,
+    /// Position delete files.
     Deletes,
+    /// Deletion vectors.
+    Vectors,
 }
 
 /// A file in a table's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum File {
     VersionHint,
-    Metadata { snapshot: u64 },
-    ManifestList { snapshot: u64 },
+    Metadata { snapshot: u64, format: FormatVersion },
+    ManifestList { snapshot: u64, format: FormatVersion },
     Manifest { list: TableObject, schema: u32, content: Content },
     Deletes { list: TableObject, object: TableObject },
+    Vector { list: TableObject, object: TableObject },
     Data(TableObject),
     Nested(TableObject),
 }
@@ -72,13 +112,22 @@ impl fmt::Display for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             File::VersionHint => f.write_str("metadata/version-hint.text"),
-            File::Metadata { snapshot } => write!(f, "metadata/v{snapshot}.metadata.json"),
-            File::ManifestList { snapshot } => write!(f, "metadata/snap-{snapshot}.avro"),
+            File::Metadata { snapshot, format } => {
+                write!(f, "metadata/v{snapshot}{}.metadata.json", format.suffix())
+            }
+            File::ManifestList { snapshot, format } => {
+                write!(f, "metadata/snap-{snapshot}{}.avro", format.suffix())
+            }
             File::Manifest { list, schema, content } => {
-                let content = if *content == Content::Data { "data" } else { "deletes" };
+                let content = match content {
+                    Content::Data => "data",
+                    Content::Deletes => "deletes",
+                    Content::Vectors => "vectors",
+                };
                 write!(f, "metadata/{}-s{schema}-{content}.avro", stem(list))
             }
             File::Deletes { list, object } => write!(f, "deletes/{}/{}.parquet", stem(list), stem(object)),
+            File::Vector { list, object } => write!(f, "deletes/{}/{}.puffin", stem(list), stem(object)),
             File::Data(object) => write!(f, "data/{}.parquet", stem(object)),
             File::Nested(object) => write!(f, "nested/{}.parquet", stem(object)),
         }
@@ -125,30 +174,44 @@ fn parse_file(text: &str) -> Option<File> {
         "nested" => File::Nested(object(Role::Data, name.strip_suffix(".parquet")?)?),
         "deletes" => {
             let (list, data) = name.split_once('/')?;
-            let data = object(Role::Data, data.strip_suffix(".parquet")?)?;
-            File::Deletes { list: object(Role::List, list)?, object: data }
+            let list = object(Role::List, list)?;
+            match data.strip_suffix(".puffin") {
+                Some(data) => File::Vector { list, object: object(Role::Data, data)? },
+                None => File::Deletes { list, object: object(Role::Data, data.strip_suffix(".parquet")?)? },
+            }
         }
         "metadata" if name == "version-hint.text" => File::VersionHint,
         "metadata" => {
             if let Some(snapshot) =
                 name.strip_prefix('v').and_then(|name| name.strip_suffix(".metadata.json"))
             {
-                return Some(File::Metadata { snapshot: snapshot.parse().ok()? });
+                let (snapshot, format) = of_snapshot(snapshot)?;
+                return Some(File::Metadata { snapshot, format });
             }
             let name = name.strip_suffix(".avro")?;
             if let Some(snapshot) = name.strip_prefix("snap-") {
-                return Some(File::ManifestList { snapshot: snapshot.parse().ok()? });
+                let (snapshot, format) = of_snapshot(snapshot)?;
+                return Some(File::ManifestList { snapshot, format });
             }
             let (rest, content) = name.rsplit_once('-')?;
             let (list, schema) = rest.rsplit_once("-s")?;
             let content = match content {
                 "data" => Content::Data,
                 "deletes" => Content::Deletes,
+                "vectors" => Content::Vectors,
                 _ => return None,
             };
             File::Manifest { list: object(Role::List, list)?, schema: schema.parse().ok()?, content }
         }
         _ => return None,
+    })
+}
+
+/// A snapshot and a format version, which are a part of a file's name.
+fn of_snapshot(text: &str) -> Option<(u64, FormatVersion)> {
+    Some(match text.strip_suffix(FormatVersion::V3.suffix()) {
+        Some(snapshot) => (snapshot.parse().ok()?, FormatVersion::V3),
+        None => (text.parse().ok()?, FormatVersion::V2),
     })
 }
 

@@ -1,4 +1,4 @@
-use super::{Content, File, Folder, Key};
+use super::{Content, File, Folder, FormatVersion, Key};
 use benthic_table::ids::{Id, Role, TableObject};
 
 fn folder(table: &str) -> Folder {
@@ -11,11 +11,15 @@ fn every_file_has_a_key_that_parses() {
     let object = TableObject { role: Role::Data, writer: Id(u64::MAX), number: 0 };
     let files = [
         File::VersionHint,
-        File::Metadata { snapshot: 12 },
-        File::ManifestList { snapshot: 1 },
+        File::Metadata { snapshot: 12, format: FormatVersion::V2 },
+        File::Metadata { snapshot: 12, format: FormatVersion::V3 },
+        File::ManifestList { snapshot: 1, format: FormatVersion::V2 },
+        File::ManifestList { snapshot: 1, format: FormatVersion::V3 },
         File::Manifest { list, schema: 4, content: Content::Data },
         File::Manifest { list, schema: 0, content: Content::Deletes },
+        File::Manifest { list, schema: 1, content: Content::Vectors },
         File::Deletes { list, object },
+        File::Vector { list, object },
         File::Data(object),
         File::Nested(object),
     ];
@@ -51,6 +55,8 @@ fn other_keys_are_no_files() {
         "lake/~c3-00000000000000ab/data/0000000000000007-3.parquet",
         "lake/trips-00000000000000ab/metadata/v.metadata.json",
         "lake/trips-00000000000000ab/metadata/v+1.metadata.json",
+        "lake/trips-00000000000000ab/metadata/v-format3.metadata.json",
+        "lake/trips-00000000000000ab/metadata/v1-format2.metadata.json",
         "lake/trips-00000000000000ab/metadata/v99999999999999999999.metadata.json",
         "lake/trips-00000000000000ab/metadata/0000000000000007-3-s0-other.avro",
     ] {

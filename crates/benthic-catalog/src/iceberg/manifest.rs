@@ -1,13 +1,14 @@
-//! Manifests and manifest lists of format version 2 (Iceberg specification, "Manifests" and
-//! "Manifest Lists").
+//! Manifests and manifest lists (Iceberg specification, "Manifests" and "Manifest Lists").
 //!
 //! A file list of a snapshot becomes two manifests: one of its data objects, and one of the delete
-//! files for its deletion vectors. Both depend on the file list and a schema only, so snapshots
-//! share them. All entries therefore have the status "existing" and the same sequence number: a
-//! delete file names the data file that it belongs to, so their order does not matter.
+//! files for its deletion vectors, which are position delete files in format version 2, and Puffin
+//! files in version 3. The manifest of the data objects is the same in both versions. Manifests
+//! depend on the file list and a schema only, so snapshots share them. All entries therefore have
+//! the status "existing" and the same sequence number: a delete file names the data file that it
+//! belongs to, so their order does not matter.
 
 use super::avro::{AvroFile, Value};
-use super::keys::{Content, Key};
+use super::keys::{Content, FormatVersion, Key};
 use super::metadata::{self, PartitionField};
 use super::types::single_value;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
@@ -27,8 +28,16 @@ const CONTENT_POSITION_DELETES: i64 = 1;
 /// Writes a manifest.
 pub struct Manifest {
     file: AvroFile,
+    content: Content,
     has_partitions: bool,
     summary: Summary,
+}
+
+/// The file with the deleted rows of a data object.
+pub struct DeleteFile {
+    pub bytes: Bytes,
+    /// The place and the size of the deletion vector, if the file is a Puffin file.
+    pub blob: Option<(i64, i64)>,
 }
 
 /// The entry of a manifest in a manifest list.
@@ -57,11 +66,11 @@ impl Manifest {
             ("schema-id", table.id.to_string()),
             ("partition-spec", metadata::partition_fields_json(partition).to_string()),
             ("partition-spec-id", "0".to_owned()),
-            ("format-version", "2".to_owned()),
+            ("format-version", if content == Content::Vectors { "3" } else { "2" }.to_owned()),
             ("content", name.to_owned()),
         ];
-        let file = AvroFile::new(&entry_schema(partition), &metadata);
-        Ok(Manifest { file, has_partitions: partition.is_some(), summary: Summary::default() })
+        let file = AvroFile::new(&entry_schema(partition, content), &metadata);
+        Ok(Manifest { file, content, has_partitions: partition.is_some(), summary: Summary::default() })
     }
 
     /// Adds a data object, which is shown with this size, with the statistics of its row in a batch
@@ -75,24 +84,30 @@ impl Manifest {
         row: usize,
     ) -> Result<()> {
         let rows = long(entry.rows);
-        self.push(CONTENT_DATA, path, entry, (rows, long(size_bytes)), statistics.of(row, rows), None)
+        self.push(path, entry, (rows, long(size_bytes)), statistics.of(row, rows), None)
     }
 
     /// Adds the delete file of a data object.
-    pub fn push_deletes(&mut self, path: &Key, entry: &FileEntry, size_bytes: u64, data: &Key) -> Result<()> {
+    pub fn push_deletes(
+        &mut self,
+        path: &Key,
+        entry: &FileEntry,
+        file: &DeleteFile,
+        data: &Key,
+    ) -> Result<()> {
         let rows = entry.deleted.as_ref().map_or(0, |deleted| deleted.count());
         let none = std::array::from_fn(|_| Value::Optional(None));
-        self.push(CONTENT_POSITION_DELETES, path, entry, (long(rows), long(size_bytes)), none, Some(data))
+        let size_bytes = file.bytes.len() as u64;
+        self.push(path, entry, (long(rows), long(size_bytes)), none, Some((data, file.blob)))
     }
 
     fn push(
         &mut self,
-        content: i64,
         path: &Key,
         entry: &FileEntry,
         (rows, size_bytes): (i64, i64),
         statistics: [Value; 5],
-        data: Option<&Key>,
+        deletes: Option<(&Key, Option<(i64, i64)>)>,
     ) -> Result<()> {
         let mut partition = Vec::new();
         if self.has_partitions {
@@ -103,15 +118,18 @@ impl Manifest {
         self.summary.files += 1;
         self.summary.rows = self.summary.rows.saturating_add(rows);
         let mut file = vec![
-            Value::Number(content),
+            Value::Number(if deletes.is_some() { CONTENT_POSITION_DELETES } else { CONTENT_DATA }),
             Value::Text(path.uri()),
-            Value::Text("PARQUET".to_owned()),
+            Value::Text(if self.content == Content::Vectors { "PUFFIN" } else { "PARQUET" }.to_owned()),
             Value::Record(partition),
             Value::Number(rows),
             Value::Number(size_bytes),
         ];
         file.extend(statistics);
-        file.push(Value::optional(data.map(|data| Value::Text(data.uri()))));
+        file.push(Value::optional(deletes.map(|(data, _)| Value::Text(data.uri()))));
+        if let Some((_, Some((offset, len)))) = deletes {
+            file.extend([offset, len].map(|number| Value::optional(Some(Value::Number(number)))));
+        }
         let first = || Value::optional(Some(Value::Number(FIRST)));
         let entry = vec![Value::Number(STATUS_EXISTING), first(), first(), first(), Value::Record(file)];
         self.file.push(&Value::Record(entry))
@@ -189,6 +207,7 @@ pub struct ListedManifest {
 
 /// Writes the manifest list of a snapshot.
 pub fn manifest_list(
+    format: FormatVersion,
     snapshot: u64,
     parent: Option<u64>,
     has_partitions: bool,
@@ -198,7 +217,7 @@ pub fn manifest_list(
         ("snapshot-id", snapshot.to_string()),
         ("parent-snapshot-id", parent.map_or("null".to_owned(), |parent| parent.to_string())),
         ("sequence-number", snapshot.to_string()),
-        ("format-version", "2".to_owned()),
+        ("format-version", format.number().to_string()),
     ];
     let mut file = AvroFile::new(MANIFEST_LIST, &metadata);
     for listed in manifests {
@@ -245,7 +264,7 @@ fn long(number: u64) -> i64 {
 }
 
 /// The Avro schema of manifest entries. The numbers are the field ids of the specification.
-fn entry_schema(partition: Option<&PartitionField>) -> String {
+fn entry_schema(partition: Option<&PartitionField>, content: Content) -> String {
     let partition = partition.map_or(String::new(), |field| {
         let data_type = match field.is_date() {
             true => r#"{"type":"int","logicalType":"date"}"#,
@@ -254,6 +273,7 @@ fn entry_schema(partition: Option<&PartitionField>) -> String {
         let (name, id) = (&field.name, PartitionField::ID);
         format!(r#"{{"name":"{name}","type":["null",{data_type}],"default":null,"field-id":{id}}}"#)
     });
+    let blob = if content == Content::Vectors { BLOB_FIELDS } else { "" };
     let counts = |name: &str, id: u32, key: u32, value: u32| pairs(name, id, (key, value), "long");
     let bounds = |name: &str, id: u32, key: u32, value: u32| pairs(name, id, (key, value), "bytes");
     format!(
@@ -274,7 +294,7 @@ fn entry_schema(partition: Option<&PartitionField>) -> String {
 {},
 {},
 {},
-{{"name":"referenced_data_file","type":["null","string"],"default":null,"field-id":143}}
+{{"name":"referenced_data_file","type":["null","string"],"default":null,"field-id":143}}{blob}
 ]}}}}]}}"#,
         counts("value_counts", 109, 119, 120),
         counts("null_value_counts", 110, 121, 122),
@@ -290,6 +310,10 @@ fn pairs(name: &str, id: u32, (key, value): (u32, u32), data_type: &str) -> Stri
 {{"type":"record","name":"k{key}_v{value}","fields":[{{"name":"key","type":"int","field-id":{key}}},{{"name":"value","type":"{data_type}","field-id":{value}}}]}}}}]}}"#
     )
 }
+
+const BLOB_FIELDS: &str = r#",
+{"name":"content_offset","type":["null","long"],"default":null,"field-id":144},
+{"name":"content_size_in_bytes","type":["null","long"],"default":null,"field-id":145}"#;
 
 const MANIFEST_LIST: &str = r#"{"type":"record","name":"manifest_file","fields":[
 {"name":"manifest_path","type":"string","field-id":500},

@@ -1,6 +1,6 @@
 //! Table metadata of format version 2 (Iceberg specification, "Table Metadata").
 
-use super::keys::{File, Folder, Key};
+use super::keys::{File, Folder, FormatVersion, Key};
 use super::nested::last_nested_id;
 use super::types::iceberg_type;
 use benthic_core::{Error, ErrorKind, Result};
@@ -52,12 +52,13 @@ impl PartitionField {
     }
 }
 
-/// The metadata of a table with its snapshots up to `current`.
+/// The metadata of a table with its snapshots up to `current`. In version 3, no row has an id: the
+/// table is as one that was upgraded from version 2.
 ///
 /// # Errors
 /// `NotFound` if there is no such snapshot; `Unsupported` if Iceberg lacks a type of a column, and
 /// if the snapshot has column groups.
-pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Value> {
+pub fn table_metadata(folder: &Folder, head: &Head, current: u64, format: FormatVersion) -> Result<Value> {
     let known = head.snapshots.iter().take_while(|snapshot| snapshot.id <= current);
     if head.snapshots.iter().any(|snapshot| snapshot.id == current && head.is_grouped(snapshot)) {
         return Err(has_groups());
@@ -78,13 +79,17 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Valu
     }
     let previous = |place: usize| place.checked_sub(1).map(|place| snapshots[place].id);
     let described = snapshots.iter().enumerate();
-    let described: Vec<Value> =
-        described.map(|(place, snapshot)| snapshot_json(folder, head, snapshot, previous(place))).collect();
+    let described = described.map(|(place, snapshot)| {
+        let file = File::ManifestList { snapshot: snapshot.id, format };
+        let manifest_list = Key { folder: folder.clone(), file };
+        snapshot_json(head, snapshot, previous(place), &manifest_list)
+    });
+    let described: Vec<Value> = described.collect();
     let log = snapshots
         .iter()
         .map(|snapshot| json!({ "snapshot-id": snapshot.id, "timestamp-ms": snapshot.time_ms }));
-    Ok(json!({
-        "format-version": 2,
+    let mut metadata = json!({
+        "format-version": format.number(),
         "table-uuid": uuid(head.id),
         "location": folder.location(),
         "last-sequence-number": current,
@@ -103,7 +108,11 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64) -> Result<Valu
         "sort-orders": [{ "order-id": 0, "fields": [] }],
         "default-sort-order-id": 0,
         "refs": refs,
-    }))
+    });
+    if format == FormatVersion::V3 {
+        metadata["next-row-id"] = 0.into();
+    }
+    Ok(metadata)
 }
 
 /// The error for a table with column groups, which Iceberg does not have.
@@ -113,13 +122,11 @@ pub fn has_groups() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-fn snapshot_json(folder: &Folder, head: &Head, snapshot: &SnapshotRef, parent: Option<u64>) -> Value {
+fn snapshot_json(head: &Head, snapshot: &SnapshotRef, parent: Option<u64>, manifest_list: &Key) -> Value {
     let lists = head.lists_of(snapshot);
     let sum = |of: fn(&benthic_table::head::ListRef) -> u64| {
         lists.iter().fold(0_u64, |sum, list| sum.saturating_add(of(list))).to_string()
     };
-    let file = File::ManifestList { snapshot: snapshot.id };
-    let manifest_list = Key { folder: folder.clone(), file };
     let mut described = json!({
         "snapshot-id": snapshot.id,
         "sequence-number": snapshot.id,

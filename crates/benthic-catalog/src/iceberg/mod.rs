@@ -8,5 +8,6 @@ pub mod keys;
 mod manifest;
 pub mod metadata;
 pub mod nested;
+mod puffin;
 mod types;
 pub mod view;

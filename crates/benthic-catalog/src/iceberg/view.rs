@@ -1,9 +1,10 @@
 //! The files of a table's folder.
 
-use super::keys::{Content, File, Folder, Key};
-use super::manifest::{ListedManifest, Manifest, Statistics, Summary, manifest_list};
+use super::keys::{Content, File, Folder, FormatVersion, Key};
+use super::manifest::{DeleteFile, ListedManifest, Manifest, Statistics, Summary, manifest_list};
 use super::metadata::{PartitionField, has_groups, table_metadata};
 use super::nested::{added_bytes, last_nested_id, with_nested_ids};
+use super::puffin::vector_file;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result, Store};
@@ -20,6 +21,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -104,14 +106,14 @@ impl TableView {
     ///
     /// # Errors
     /// `Unsupported` if Iceberg lacks a type of a column, and if the table has column groups.
-    pub fn metadata(&self) -> Result<(Key, Value)> {
+    pub fn metadata(&self, format: FormatVersion) -> Result<(Key, Value)> {
         // A commit of a client would write new objects with groups.
         if self.head.has_groups() {
             return Err(has_groups().with("table", self.table.address()));
         }
         let snapshot = self.head.current()?.0.id;
-        let metadata = table_metadata(&self.folder, &self.head, snapshot)?;
-        Ok((self.key(File::Metadata { snapshot }), metadata))
+        let metadata = table_metadata(&self.folder, &self.head, snapshot, format)?;
+        Ok((self.key(File::Metadata { snapshot, format }), metadata))
     }
 
     pub fn key(&self, file: File) -> Key {
@@ -160,8 +162,8 @@ impl TableView {
         self.head.schema(id).ok_or_else(no_such_file)
     }
 
-    /// All files of the table, in the byte order of their keys. Those of snapshots with column
-    /// groups are left out.
+    /// All files of the table in format version 2, in the byte order of their keys. Those of
+    /// snapshots with column groups are left out.
     ///
     /// # Errors
     /// `NotFound` if the table was dropped meanwhile, `Corrupt`.
@@ -171,8 +173,9 @@ impl TableView {
             files.push(File::VersionHint);
         }
         for snapshot in self.head.snapshots.iter().filter(|snapshot| !self.head.is_grouped(snapshot)) {
-            files.push(File::Metadata { snapshot: snapshot.id });
-            files.push(File::ManifestList { snapshot: snapshot.id });
+            let format = FormatVersion::V2;
+            files.push(File::Metadata { snapshot: snapshot.id, format });
+            files.push(File::ManifestList { snapshot: snapshot.id, format });
             for list in &snapshot.lists {
                 for content in [Content::Data, Content::Deletes] {
                     files.push(File::Manifest { list: *list, schema: snapshot.schema, content });
@@ -274,22 +277,28 @@ impl Views {
     pub async fn compute(&self, view: &TableView, file: File) -> Result<Bytes> {
         Ok(match file {
             File::VersionHint => view.head.current()?.0.id.to_string().into(),
-            File::Metadata { snapshot } => {
-                table_metadata(&view.folder, &view.head, snapshot)?.to_string().into()
+            File::Metadata { snapshot, format } => {
+                table_metadata(&view.folder, &view.head, snapshot, format)?.to_string().into()
             }
-            File::ManifestList { snapshot } => self.manifest_list(view, snapshot).await?,
+            File::ManifestList { snapshot, format } => self.manifest_list(view, snapshot, format).await?,
             File::Manifest { list, schema, content } => {
-                let [data, deletes] = self.manifests(view, list, schema).await?;
+                let format = match content {
+                    Content::Data | Content::Deletes => FormatVersion::V2,
+                    Content::Vectors => FormatVersion::V3,
+                };
+                let [data, deletes] = self.manifests(view, list, schema, format).await?;
                 if content == Content::Data { data.bytes } else { deletes.bytes }
             }
-            File::Deletes { list, object } => self.deletes(view, list, object).await?,
+            File::Deletes { list, object } | File::Vector { list, object } => {
+                self.deletes(view, view.key(file), list, object).await?
+            }
             File::Data(_) | File::Nested(_) => {
                 return Err(Error::new(ErrorKind::Internal, "a data object is not computed"));
             }
         })
     }
 
-    async fn manifest_list(&self, view: &TableView, id: u64) -> Result<Bytes> {
+    async fn manifest_list(&self, view: &TableView, id: u64, format: FormatVersion) -> Result<Bytes> {
         let place = view.head.snapshots.iter().position(|snapshot| snapshot.id == id);
         let place = place.ok_or_else(no_such_file)?;
         let snapshot = &view.head.snapshots[place];
@@ -300,9 +309,9 @@ impl Views {
         let parent = before.find(|before| !view.head.is_grouped(before)).map(|before| before.id);
         let mut listed = Vec::new();
         for list in &snapshot.lists {
-            let both = self.manifests(view, *list, snapshot.schema).await?;
+            let both = self.manifests(view, *list, snapshot.schema, format).await?;
             for (content, Computed { bytes, summary, .. }) in
-                [Content::Data, Content::Deletes].into_iter().zip(both)
+                [Content::Data, format.deletes()].into_iter().zip(both)
             {
                 if summary.files > 0 {
                     let path = view.key(File::Manifest { list: *list, schema: snapshot.schema, content });
@@ -310,12 +319,18 @@ impl Views {
                 }
             }
         }
-        manifest_list(id, parent, view.partition.is_some(), &listed)
+        manifest_list(format, id, parent, view.partition.is_some(), &listed)
     }
 
     /// The manifests of a file list's data objects and of their delete files.
-    async fn manifests(&self, view: &TableView, list: TableObject, schema: u32) -> Result<[Computed; 2]> {
-        let keys = [Content::Data, Content::Deletes]
+    async fn manifests(
+        &self,
+        view: &TableView,
+        list: TableObject,
+        schema: u32,
+        format: FormatVersion,
+    ) -> Result<[Computed; 2]> {
+        let keys = [Content::Data, format.deletes()]
             .map(|content| view.key(File::Manifest { list, schema, content }));
         if let [Some(data), Some(deletes)] = keys.each_ref().map(|key| self.computed.get(key)) {
             return Ok([data, deletes]);
@@ -323,7 +338,7 @@ impl Views {
         let _slot = self.slot().await?;
         let (schema, partition) = (view.schema(schema)?, view.partition.as_ref());
         let mut data = Manifest::new(schema, partition, Content::Data)?;
-        let mut deletes = Manifest::new(schema, partition, Content::Deletes)?;
+        let mut deletes = Manifest::new(schema, partition, format.deletes())?;
         let mut batches = view.table.list_files(view.list(list)?, schema.columns()).await?;
         let mut added = HashMap::new();
         while let Some(batch) = batches.next().await.transpose()? {
@@ -337,9 +352,12 @@ impl Views {
                 let size_bytes = entry.bytes.saturating_add(added);
                 data.push_data(&path, entry, size_bytes, &statistics, row)?;
                 if entry.deleted.is_some() {
-                    let own = view.key(File::Deletes { list, object: entry.object });
-                    let size_bytes = delete_file(&path, entry)?.len() as u64;
-                    deletes.push_deletes(&own, entry, size_bytes, &path)?;
+                    let object = entry.object;
+                    let own = view.key(match format {
+                        FormatVersion::V2 => File::Deletes { list, object },
+                        FormatVersion::V3 => File::Vector { list, object },
+                    });
+                    deletes.push_deletes(&own, entry, &delete_file(&own, &path, entry)?, &path)?;
                 }
             }
         }
@@ -351,8 +369,13 @@ impl Views {
         Ok(made)
     }
 
-    async fn deletes(&self, view: &TableView, list: TableObject, object: TableObject) -> Result<Bytes> {
-        let key = view.key(File::Deletes { list, object });
+    async fn deletes(
+        &self,
+        view: &TableView,
+        key: Key,
+        list: TableObject,
+        object: TableObject,
+    ) -> Result<Bytes> {
         if let Some(computed) = self.computed.get(&key) {
             return Ok(computed.bytes);
         }
@@ -362,7 +385,7 @@ impl Views {
             let entries = FileEntry::from_batch(&batch)?;
             let found = entries.iter().find(|entry| entry.object == object && entry.deleted.is_some());
             if let Some(entry) = found {
-                let bytes = delete_file(&view.key(view.data_file(entry)), entry)?;
+                let bytes = delete_file(&key, &view.key(view.data_file(entry)), entry)?.bytes;
                 let computed =
                     Computed { bytes: bytes.clone(), summary: Summary::default(), replaced_bytes: 0 };
                 self.computed.insert(key, computed);
@@ -378,8 +401,17 @@ impl Views {
     }
 }
 
-/// The deleted rows of a data object (Iceberg specification, "Position Delete Files").
-fn delete_file(data: &Key, entry: &FileEntry) -> Result<Bytes> {
+/// The file `own`: the deleted rows of a data object.
+fn delete_file(own: &Key, data: &Key, entry: &FileEntry) -> Result<DeleteFile> {
+    let deleted = entry.deleted.as_ref().map_or(&[][..], |deleted| deleted.ranges());
+    match own.file {
+        File::Vector { .. } => Ok(vector_file(&data.uri(), deleted)),
+        _ => Ok(DeleteFile { bytes: position_deletes(&data.uri(), deleted)?, blob: None }),
+    }
+}
+
+/// Deleted rows of the data file at this URI (Iceberg specification, "Position Delete Files").
+fn position_deletes(path: &str, deleted: &[Range<u32>]) -> Result<Bytes> {
     let field = |name: &str, data_type, id: u32| {
         Field::new(name, data_type, false).with_metadata([(FIELD_ID_KEY.to_owned(), id.to_string())].into())
     };
@@ -393,12 +425,10 @@ fn delete_file(data: &Key, entry: &FileEntry) -> Result<Bytes> {
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer =
         ArrowWriter::try_new(Vec::new(), Arc::clone(&schema), Some(properties)).map_err(failed)?;
-    let path = data.uri();
-    let ranges = entry.deleted.as_ref().map_or(&[][..], |deleted| deleted.ranges());
-    let mut positions = ranges.iter().cloned().flatten().map(i64::from).peekable();
+    let mut positions = deleted.iter().cloned().flatten().map(i64::from).peekable();
     while positions.peek().is_some() {
         let positions: Int64Array = positions.by_ref().take(BATCH_ROWS).map(Some).collect();
-        let paths = StringArray::from_iter_values(std::iter::repeat_n(&path, positions.len()));
+        let paths = StringArray::from_iter_values(std::iter::repeat_n(path, positions.len()));
         let columns: Vec<ArrayRef> = vec![Arc::new(paths), Arc::new(positions)];
         let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| {
             Error::new(ErrorKind::Internal, "a delete file cannot be written").with_source(error)

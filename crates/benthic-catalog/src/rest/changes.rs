@@ -73,7 +73,7 @@ impl Catalog {
             return Err(Failure::conflict("another client has created the table; read it"));
         }
         // A table that Iceberg cannot read has no manifests to compare with.
-        view.metadata().map_err(Failure::of_table)?;
+        view.metadata(self.format).map_err(Failure::of_table)?;
         for requirement in requirements {
             check(requirement, &view)?;
         }
@@ -96,7 +96,7 @@ impl Catalog {
     async fn changed(&self, grant: &Grant, namespace: &str, table: &str) -> Result<Value, Failure> {
         let read = async {
             let view = self.open(grant, namespace, table).await?;
-            view.metadata().map_err(Failure::of_table)
+            view.metadata(self.format).map_err(Failure::of_table)
         };
         let (location, metadata) = read.await.map_err(Failure::after_commit)?;
         Ok(json!({ "metadata-location": location.uri(), "metadata": metadata }))

@@ -8,6 +8,7 @@ mod tables;
 mod token;
 
 use crate::auth::Auth;
+use crate::iceberg::keys::FormatVersion;
 use crate::iceberg::view::Views;
 use crate::staging::Staging;
 use async_trait::async_trait;
@@ -57,6 +58,8 @@ pub struct Catalog {
     /// The URL under which clients reach this server, without a slash at the end.
     pub url: String,
     pub region: String,
+    /// The format version of the tables. Clients can change only tables of version 2.
+    pub format: FormatVersion,
     /// The commits that run at once. Each can take some hundred MiB.
     pub commits: Semaphore,
 }

@@ -41,7 +41,7 @@ impl Catalog {
         let now_ms = Environment::default().unix_ms();
         let head = Head::new(id, definition, id, now_ms).map_err(Failure::of_table)?;
         let first = head.current().map_err(Failure::of_table)?.0.id;
-        let mut metadata = table_metadata(&folder, &head, first).map_err(Failure::of_table)?;
+        let mut metadata = table_metadata(&folder, &head, first, self.format).map_err(Failure::of_table)?;
         // The client's snapshot will be the first one.
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.remove("current-snapshot-id");

@@ -54,7 +54,7 @@ impl Catalog {
         snapshots: Option<String>,
     ) -> Result<Value, Failure> {
         let view = self.open(grant, namespace, table).await?;
-        let (location, mut metadata) = view.metadata().map_err(Failure::of_table)?;
+        let (location, mut metadata) = view.metadata(self.format).map_err(Failure::of_table)?;
         if snapshots.as_deref() == Some("refs") {
             keep_snapshots_of_refs(&mut metadata);
         }

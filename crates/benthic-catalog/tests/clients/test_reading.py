@@ -1,13 +1,14 @@
 """PyIceberg, DuckDB and Polars read the rows that `benthic sql` reads."""
 
 import datetime
+import subprocess
 
 import duckdb
 import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
-from catalog import load
+from catalog import load, running
 from conftest import TPCH, events, maps, trips
 from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, IsNull
 
@@ -180,6 +181,35 @@ def test_changes_are_read(store, server, lake, read):
     assert check() == 67
     store.run("benthic-sql", "table", "rollback", f"lake/{name}", "1")
     assert check() == 0
+
+
+@pytest.fixture(scope="module")
+def version3(store):
+    with running(store, "--format-version", "3") as server:
+        yield server
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_deletion_vectors_of_format_version_3_are_read(store, version3, read):
+    lake, name = version3.pyiceberg(), f"vectors_{read.__name__}"
+    store.create(f"lake/{name}", trips(40), "--partition-by", "range(day, month)")
+    for condition in ["id % 7 = 1", "id BETWEEN 20 AND 30"]:
+        store.run("benthic-sql", "sql", f"DELETE FROM lake.{name} WHERE {condition}")
+        loaded = lake.load_table(f"lake.{name}")
+        assert loaded.metadata.format_version == 3
+        deletes = [file for task in loaded.scan().plan_files() for file in task.delete_files]
+        assert {file.file_format.value for file in deletes} == {"PUFFIN"}
+        expected = store.query(f"SELECT * FROM lake.{name}")
+        got = read(version3, lake, f"lake.{name}")
+        assert sorted_rows(got.cast(expected.schema)) == sorted_rows(expected)
+    store.run("benthic-sql", "table", "compact", f"lake/{name}")
+    assert read(version3, lake, f"lake.{name}").num_rows == expected.num_rows
+
+
+def test_tables_of_format_version_3_are_not_changed(store):
+    command = store.command("benthic-catalog", "catalog", "serve", "--format-version", "3", "--allow-writes", "main")
+    refused = subprocess.run(command, env=store.environment, capture_output=True, text=True, timeout=30)
+    assert refused.returncode == 6 and "format version 2 only" in refused.stderr + refused.stdout
 
 
 def test_earlier_snapshots_and_tags_are_read(store, server, lake):

@@ -63,6 +63,25 @@ def test_filters_partitions_and_snapshots_are_read(store, spark):
     assert spark("SELECT count(*) FROM lakes.lake.by_day VERSION AS OF 2") == [(400,)]
 
 
+def test_deletion_vectors_of_format_version_3_are_read(store, spark):
+    import pyspark.sql
+
+    store.create("lake/vectors", trips(40))
+    store.run("benthic-sql", "sql", "DELETE FROM lake.vectors WHERE id IN (1, 3, 5)")
+    with running(store, "--format-version", "3") as server:
+        conf = pyspark.sql.SparkSession.getActiveSession().conf
+        for key, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "rest",
+            ".uri": server.url,
+            ".credential": ":".join(server.key),
+            ".io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        }.items():
+            conf.set(f"spark.sql.catalog.version3{key}", value)
+        assert spark("SELECT count(*) FROM version3.lake.vectors") == [(397,)]
+        assert spark("SELECT count(*) FROM version3.lake.vectors VERSION AS OF 2") == [(400,)]
+
+
 def test_nested_columns_are_read(spark):
     muons = "SELECT event, m.pt, m.hits FROM lakes.lake.events LATERAL VIEW explode(muons) AS m ORDER BY event, m.charge"
     assert spark(muons) == [(1, 12.25, []), (1, 31.5, [1, 2]), (4, None, None)]

@@ -3,7 +3,7 @@
 use arrow::array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use benthic_catalog::iceberg::avro;
-use benthic_catalog::iceberg::keys::{Content, File, Key};
+use benthic_catalog::iceberg::keys::{Content, File, FormatVersion, Key};
 use benthic_catalog::iceberg::view::{Located, TableView, Views};
 use benthic_core::{Environment, ErrorKind, ManualClock, Random, Result, Store};
 use benthic_embedded::{MemStore, Options};
@@ -120,7 +120,7 @@ fn data_objects_with_nested_columns_are_shown_with_ids() {
     let view = view(&store);
     let (views, files) = (Views::new(store), block_on(view.files()).unwrap());
     let element = (1 << 24) + (2 << 10);
-    let (_, metadata) = view.metadata().unwrap();
+    let (_, metadata) = view.metadata(FormatVersion::V2).unwrap();
     assert_eq!(metadata["last-column-id"], element);
     assert_eq!(metadata["schemas"][0]["fields"][1]["type"]["element-id"], element);
     let shown: Vec<&File> = files.iter().filter(|file| matches!(file, File::Nested(_))).collect();
@@ -137,6 +137,35 @@ fn data_objects_with_nested_columns_are_shown_with_ids() {
     let data = manifest[0].record("data_file").unwrap();
     assert_eq!(data.number("file_size_in_bytes").unwrap(), Some(bytes.len() as i64));
     assert_eq!(data.text("file_path").unwrap(), view.key(File::Nested(*object)).uri());
+}
+
+/// Clients of format version 3 find deleted rows as a deletion vector.
+#[test]
+fn format_version_3_has_deletion_vectors() {
+    let (store, ..) = store();
+    let (view, views) = (view(&store), Views::new(store));
+    let (key, metadata) = view.metadata(FormatVersion::V3).unwrap();
+    assert_eq!(read(&views, &key).unwrap(), metadata.to_string());
+    assert_eq!(metadata["format-version"], 3);
+    assert_eq!(metadata["next-row-id"], 0);
+    let records = |uri: &str| avro::read(&read(&views, &Key::of_uri(uri).unwrap()).unwrap()).unwrap();
+    let newest = metadata["snapshots"].as_array().unwrap().last().unwrap();
+    let listed = records(newest["manifest-list"].as_str().unwrap());
+    let of = |content| {
+        let found = listed.iter().find(|manifest| manifest.number("content").unwrap() == Some(content));
+        records(found.unwrap().text("manifest_path").unwrap())
+    };
+    let (data, deletes) = (of(0), of(1));
+    let (data, file) = (data[0].record("data_file").unwrap(), deletes[0].record("data_file").unwrap());
+    assert_eq!((deletes.len(), file.text("file_format").unwrap()), (1, "PUFFIN"));
+    assert_eq!(file.text("referenced_data_file").unwrap(), data.text("file_path").unwrap());
+    assert_eq!(file.number("record_count").unwrap(), Some(3));
+    let vector = read(&views, &Key::of_uri(file.text("file_path").unwrap()).unwrap()).unwrap();
+    let number = |name: &'static str| file.number(name).unwrap().unwrap() as usize;
+    assert_eq!(number("file_size_in_bytes"), vector.len());
+    let blob = &vector[number("content_offset")..][..number("content_size_in_bytes")];
+    assert_eq!(blob[4..8], [0xd1, 0xd3, 0x39, 0x64]);
+    assert_eq!(u32::from_be_bytes(blob[..4].try_into().unwrap()) as usize, blob.len() - 8);
 }
 
 #[test]
@@ -187,11 +216,14 @@ fn a_table_with_column_groups_is_refused_until_they_are_joined() {
     let pool = block_on(store.open_pool("p")).unwrap();
     let table = block_on(Table::open(pool, "t", environment)).unwrap();
     let before = block_on(view(&store).files()).unwrap();
-    let (plain, _) = view(&store).metadata().unwrap();
+    let (plain, _) = view(&store).metadata(FormatVersion::V2).unwrap();
     let rewrite = |groups: Vec<Vec<String>>| {
         let change = LayoutChange { groups: Some(groups), ..LayoutChange::default() };
         block_on(table.set_layout(&change)).unwrap();
-        assert!(view(&store).metadata().is_err(), "new objects have groups, or the newest ones");
+        assert!(
+            view(&store).metadata(FormatVersion::V2).is_err(),
+            "new objects have groups, or the newest ones"
+        );
         block_on(async {
             let snapshot = table.snapshot(SnapshotSelector::Current).await.unwrap();
             for group in snapshot.to_rewrite(snapshot.layout()).await.unwrap() {
@@ -201,12 +233,13 @@ fn a_table_with_column_groups_is_refused_until_they_are_joined() {
     };
     rewrite(vec![vec!["name".to_owned()]]);
     let refused = view(&store);
-    let error = refused.metadata().unwrap_err();
+    let error = refused.metadata(FormatVersion::V2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("benthic table rewrite POOL/TABLE --one-group"), "{error}");
     let views = Views::new(store.clone());
     let id = refused.head.snapshots.last().unwrap().id;
-    for file in [File::Metadata { snapshot: id }, File::ManifestList { snapshot: id }] {
+    let format = FormatVersion::V2;
+    for file in [File::Metadata { snapshot: id, format }, File::ManifestList { snapshot: id, format }] {
         assert_eq!(read(&views, &refused.key(file)).unwrap_err().kind(), ErrorKind::Unsupported);
     }
     // The files of the snapshots before stay, but nothing names a current one.
@@ -216,7 +249,7 @@ fn a_table_with_column_groups_is_refused_until_they_are_joined() {
     read(&views, &plain).unwrap();
     rewrite(Vec::new());
     let joined = view(&store);
-    let (_, metadata) = joined.metadata().unwrap();
+    let (_, metadata) = joined.metadata(FormatVersion::V2).unwrap();
     let shown = metadata["snapshots"].as_array().unwrap();
     let ids: Vec<u64> = shown.iter().map(|snapshot| snapshot["snapshot-id"].as_u64().unwrap()).collect();
     assert_eq!(ids, [1, 2, 3, id + 1]);
