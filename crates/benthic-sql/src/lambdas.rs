@@ -5,19 +5,25 @@
 //! than `AND`. So an argument of a function that takes lambdas is a lambda if its leftmost operand
 //! is `name -> …`, and the rest of the argument is the lambda's body. In other functions, `->`
 //! reads a value out of a text in JSON. DataFusion also does not plan `j.pt` for the parameter `j`,
-//! so it becomes `j['pt']`.
+//! so it becomes `j['pt']`. It has no function that is true if all elements match: no element may
+//! match the opposite condition.
 
 use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, Value, VisitMut,
-    visit_expressions_mut,
+    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, UnaryOperator, Value,
+    VisitMut, visit_expressions_mut,
 };
 use std::collections::HashMap;
 use std::mem::replace;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// The names of the function that is true if all elements match, and the function that is true if
+/// any does.
+const ALL_MATCH: [&str; 3] = ["all_match", "array_all_match", "list_all_match"];
+const ANY_MATCH: &str = "array_any_match";
 
 /// The functions that take lambdas, by name.
 type Functions = HashMap<String, Arc<HigherOrderUDF>>;
@@ -41,7 +47,11 @@ pub fn rewrite_in(part: &mut impl VisitMut, functions: &Functions) {
 
 fn rewrite_call(expr: &mut Expr, functions: &Functions) {
     let Expr::Function(function) = expr else { return };
-    if !takes_lambdas(&function.name, functions) {
+    let is_all = is_one(&function.name, |name| ALL_MATCH.contains(&name));
+    if is_all {
+        function.name = ObjectName::from(Ident::new(ANY_MATCH));
+    }
+    if !is_one(&function.name, |name| functions.contains_key(name)) {
         return;
     }
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -53,17 +63,29 @@ fn rewrite_call(expr: &mut Expr, functions: &Functions) {
             ControlFlow::<()>::Continue(())
         });
         let body = replace(body, Expr::Identifier(name.clone()));
+        let body = if is_all { opposite(body) } else { body };
         *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(LambdaFunction {
             params: OneOrManyWithParens::One(LambdaFunctionParameter { name, data_type: None }),
             body: Box::new(body),
             syntax: LambdaSyntax::Arrow,
         })));
     }
+    if is_all {
+        let any = replace(expr, Expr::Identifier(Ident::new(ANY_MATCH)));
+        *expr = opposite(any);
+    }
 }
 
-fn takes_lambdas(name: &ObjectName, functions: &Functions) -> bool {
+/// The opposite of a condition, as one operand.
+fn opposite(condition: Expr) -> Expr {
+    let expr = Box::new(Expr::Nested(Box::new(condition)));
+    Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr }))
+}
+
+/// Whether a function has one of these names.
+fn is_one(name: &ObjectName, names: impl Fn(&str) -> bool) -> bool {
     let [name] = &name.0[..] else { return false };
-    name.as_ident().is_some_and(|name| functions.contains_key(&normal(name)))
+    name.as_ident().is_some_and(|name| names(&normal(name)))
 }
 
 /// Removes `name ->` from the left end of an expression, and returns the name.
