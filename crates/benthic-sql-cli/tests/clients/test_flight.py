@@ -54,6 +54,11 @@ def test_clients_find_tables_and_columns(server):
         assert connection.adbc_get_table_schema("trips", db_schema_filter="lake").names == ["id", "city", "fare"]
 
 
+def test_explain_analyze_shows_how_the_query_ran(cursor):
+    cursor.execute("EXPLAIN ANALYZE SELECT count(*) FROM lake.many")
+    assert "output_rows" in cursor.fetchall()[0][1]
+
+
 def test_errors_have_hints(cursor):
     for sql, message in [
         ("SELECT * FROM lake.nothing", "no such table; `benthic table ls lake` lists the tables"),
