@@ -1,10 +1,11 @@
 //! Secondary indexes of tables: map a key to the rows of one data object that have it.
 //!
-//! An index covers the values of one to four columns, or the words of one. A data object stores its
-//! own part of the index in its omap: sorted, packed pages of keys and row numbers, and one
-//! directory entry that lists the pages. `docs/formats.md` draws the format. The writer builds the
-//! entries with [`pack`] and stores them together with the object in one operation. A scan looks up
-//! [`Probes`] and reads only the matching rows. It runs the same code in the OSD and in the client.
+//! An index covers the values of one to four columns, or the words or elements of one. A data
+//! object stores its own part of the index in its omap: sorted, packed pages of keys and row
+//! numbers, and one directory entry that lists the pages. `docs/formats.md` draws the format. The
+//! writer builds the entries with [`pack`] and stores them together with the object in one
+//! operation. A scan looks up [`Probes`] and reads only the matching rows. It runs the same code in
+//! the OSD and in the client.
 //!
 //! ```
 //! use arrow::array::{ArrayRef, Int64Array};
@@ -42,6 +43,7 @@
 
 mod directory;
 mod distribution;
+mod elements;
 mod key;
 mod lookup;
 mod pack;

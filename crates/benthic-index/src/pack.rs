@@ -5,6 +5,7 @@
 //! same *stamp*, a checksum of all pages, so that a reader detects a page of another build.
 
 use crate::directory::{Directory, PAGES_MAX, Page};
+use crate::elements::Elements;
 use crate::key::{Keys, NULL};
 use crate::page::{
     self, PAGE_BYTES_MAX, Runs, corrupt, directory_key, frame, page_key, push_group, too_large,
@@ -24,7 +25,8 @@ const PAGE_BYTES: usize = 16 * 1024;
 /// the order of the index.
 ///
 /// Memory: about 16 bytes a row, plus the row's key, plus the entries. For an index of words: about
-/// 150 bytes a distinct word, plus the entries.
+/// 150 bytes a distinct word, plus the entries. For an index of elements: about 24 bytes an
+/// element, plus its key, plus the entries.
 ///
 /// # Errors
 /// `LimitExceeded` if the pages would be too large; `Unsupported` for columns that cannot be
@@ -41,6 +43,11 @@ pub fn pack(index: &Definition, columns: &[ArrayRef]) -> Result<Vec<(Bytes, Byte
             let rows = rows_of(columns.first().map_or(0, |column| column.len()))?;
             let postings = Postings::of(columns)?;
             entries(index, rows, |page_bytes| split_into_pages(postings.groups(), page_bytes))
+        }
+        IndexKind::Elements => {
+            let rows = rows_of(columns.first().map_or(0, |column| column.len()))?;
+            let elements = Elements::of(columns)?;
+            entries(index, rows, |page_bytes| split_into_pages(elements.groups(), page_bytes))
         }
     }
 }
@@ -188,7 +195,14 @@ fn separator(previous: &[u8], next: &[u8]) -> Vec<u8> {
 pub fn check(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
     match index.kind {
         IndexKind::Values => check_values(index, &Keys::of(columns)?, entries),
-        IndexKind::Words => check_words(index, columns, entries),
+        IndexKind::Words => {
+            let postings = Postings::of(columns)?;
+            check_groups(index, columns, || postings.groups(), entries)
+        }
+        IndexKind::Elements => {
+            let elements = Elements::of(columns)?;
+            check_groups(index, columns, || elements.groups(), entries)
+        }
     }
 }
 
@@ -214,20 +228,29 @@ fn check_values(index: &Definition, keys: &Keys, entries: &HashMap<Bytes, Bytes>
     Ok(directory.pages())
 }
 
-fn check_words(index: &Definition, columns: &[ArrayRef], entries: &HashMap<Bytes, Bytes>) -> Result<u16> {
-    let postings = Postings::of(columns)?;
+/// Checks an index whose rows have several keys.
+fn check_groups<'a, Groups, Runs>(
+    index: &Definition,
+    columns: &[ArrayRef],
+    groups: impl Fn() -> Groups,
+    entries: &HashMap<Bytes, Bytes>,
+) -> Result<u16>
+where
+    Groups: Iterator<Item = (&'a [u8], Runs)>,
+    Runs: Iterator<Item = Range<u32>>,
+{
     // A key may continue in the next page, so compare run by run.
-    let mut expected = postings.groups().flat_map(|(key, runs)| runs.map(move |run| (key, run)));
+    let mut expected = groups().flat_map(|(key, runs)| runs.map(move |run| (key, run)));
     let rows = columns.first().map_or(0, |column| column.len());
     let directory = read_all(index, rows, entries, |key, runs| {
         let is_expected = |run: &Range<u32>| expected.next().is_some_and(|next| next == (key, run.clone()));
         match runs.iter().all(is_expected) {
             true => Ok(()),
-            false => Err(corrupt("a word has other rows")),
+            false => Err(corrupt("a key has other rows")),
         }
     })?;
-    if expected.next().is_some() || directory.distinct as usize != postings.groups().count() {
-        return Err(corrupt("words are missing"));
+    if expected.next().is_some() || directory.distinct as usize != groups().count() {
+        return Err(corrupt("keys are missing"));
     }
     Ok(directory.pages())
 }

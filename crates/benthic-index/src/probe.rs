@@ -11,6 +11,9 @@ use bytes::Bytes;
 /// The key of rows that may contain any word, in an index of words. No word has it.
 pub(crate) const ANY_WORD: &[u8] = &[key::NULL];
 
+/// The name of the rules of an index of elements, in the place of a tokenizer's.
+pub(crate) const ELEMENTS: &str = "elements";
+
 /// Maximum length of the name of a tokenizer.
 pub(crate) const TOKENIZER_BYTES_MAX: usize = 64;
 
@@ -22,6 +25,8 @@ pub enum IndexKind {
     Values,
     /// The words of one column of strings: a row has the keys of its words.
     Words,
+    /// The elements of one column of lists: a row has the keys of its elements.
+    Elements,
 }
 
 /// Definition of an index of a table.
@@ -29,17 +34,18 @@ pub enum IndexKind {
 pub struct Definition {
     /// A table never reuses this number for another index.
     pub number: u32,
-    /// Column numbers, 1 to [`COLUMNS_MAX`] of them; one for an index of words.
+    /// Column numbers, 1 to [`COLUMNS_MAX`] of them; one for an index of words or elements.
     pub columns: Vec<u32>,
     pub kind: IndexKind,
 }
 
 impl Definition {
-    /// The rules by which this build splits texts into words; empty for an index of values.
+    /// The rules by which this build finds several keys in a row; empty for an index of values.
     pub(crate) fn tokenizer(&self) -> &'static str {
         match self.kind {
             IndexKind::Values => "",
             IndexKind::Words => tokenizer(),
+            IndexKind::Elements => ELEMENTS,
         }
     }
 }
@@ -55,8 +61,8 @@ pub struct Probe {
     /// Key ranges, in ascending order.
     #[prost(message, repeated, tag = "3")]
     pub ranges: Vec<KeyRange>,
-    /// The rules by which an index of words was built; empty for an index of values. A lookup skips
-    /// pages that were built by other rules.
+    /// The rules by which an index of words or elements was built; empty for an index of values. A
+    /// lookup skips pages that were built by other rules.
     #[prost(string, tag = "4")]
     pub tokenizer: String,
 }

@@ -8,7 +8,7 @@
 use crate::directory::{Directory, PAGES_READ_MAX, PagesOfProbe, RUNS_MAX};
 use crate::lookup::{LookupResult, LookupStep, ReadEntries};
 use crate::page::corrupt;
-use crate::probe::Probe;
+use crate::probe::{ELEMENTS, Probe};
 use crate::rows::Rows;
 use benthic_core::Result;
 use bytes::Bytes;
@@ -110,7 +110,7 @@ impl Probes {
         let rest = u64::from(found.of()) - u64::from(found.of()) / PAGES_PART;
         runs <= RUNS_FREE
             || rows + RUN_ROWS * runs <= rest
-            || self.probes().iter().any(|probe| !probe.tokenizer.is_empty())
+            || self.probes().iter().any(|probe| !matches!(probe.tokenizer.as_str(), "" | ELEMENTS))
     }
 
     fn rows_max(&self, rows: u32) -> u64 {

@@ -1,6 +1,6 @@
 //! Derives index lookups from a filter. Conditions on columns become key ranges in indexes of
-//! values, searches for words become keys in indexes of words, and AND and OR become intersections
-//! and unions of the rows that they find.
+//! values, searches for words and elements become keys in indexes of words and elements, and AND
+//! and OR become intersections and unions of the rows that they find.
 
 use crate::expr::Expr;
 use crate::selectivity::{Distributions, Estimate};
@@ -9,6 +9,7 @@ use benthic_fragment::text_search::search_of;
 use benthic_index::{Definition, IndexKind, Kind, Probe, Probes, RANGES_MAX, Ranges};
 use benthic_table::{Snapshot, widens};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, Column, InListExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
@@ -80,9 +81,10 @@ impl Indexes {
         indexes
     }
 
-    /// The columns of all indexes.
+    /// The columns of all indexes whose values have a distribution.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.types.keys().map(String::as_str)
+        let columns = self.types.iter().filter(|(_, data_type)| Kind::of(data_type).is_some());
+        columns.map(|(name, _)| name.as_str())
     }
 
     /// The lookup for a filter, or `None` if no index helps.
@@ -92,7 +94,8 @@ impl Indexes {
         }
         let mut parts = self.value_lookups(&self.column_ranges(filter), known);
         for condition in split_conjunction(filter) {
-            parts.extend(self.word_probes(condition).map(|probes| Lookup { probes, estimate: None }));
+            let several = self.word_probes(condition).or_else(|| self.element_probe(condition));
+            parts.extend(several.map(|probes| Lookup { probes, estimate: None }));
             let alternatives = split_disjunction(condition);
             // The ranges above contain an OR of conditions on one column.
             if alternatives.len() > 1 && self.value_lookups(&self.column_ranges(condition), known).is_empty()
@@ -150,12 +153,39 @@ impl Indexes {
         Probe::words(index, &query)
     }
 
+    /// A lookup in an index of elements, for lists that have a value.
+    fn element_probe(&self, condition: &Expr) -> Option<Probes> {
+        let call = condition.downcast_ref::<ScalarFunctionExpr>()?;
+        let [list, value] = call.args() else { return None };
+        let cast = list.downcast_ref::<CastExpr>();
+        let column = cast.map_or(list, CastExpr::expr).downcast_ref::<Column>()?;
+        let DataType::List(element) = self.types.get(column.name())? else { return None };
+        let keeps_elements = match cast.map(CastExpr::cast_type) {
+            Some(DataType::List(to)) => keeps_keys(element.data_type(), to.data_type()),
+            Some(_) => false,
+            None => true,
+        };
+        let kind = Kind::of(element.data_type());
+        let value = literal(value)
+            .filter(|value| !value.is_null() && kind.is_some() && Kind::of(&value.data_type()) == kind)?;
+        let is_of_column = |(index, names): &&(Definition, Vec<String>)| {
+            index.kind == IndexKind::Elements && names.first().is_some_and(|name| name == column.name())
+        };
+        let (index, _) = self.indexes.iter().find(is_of_column)?;
+        let ranges = Ranges::equal(&value.to_array().ok()?).ok()?;
+        let probe = Probe::new(index, &[ranges]).ok()?;
+        (call.fun().name() == "array_has" && keeps_elements).then(|| probe.into())
+    }
+
     /// The indexes that a lookup uses.
     pub fn name(&self, probes: &Probes) -> String {
         let name = |probe: &Probe| {
             let found = self.indexes.iter().find(|(index, _)| index.number == probe.index);
             let names = found.map(|(_, names)| names.join(", ")).unwrap_or_default();
-            if probe.tokenizer.is_empty() { format!("({names})") } else { format!("text({names})") }
+            match found.is_some_and(|(index, _)| index.kind == IndexKind::Words) {
+                true => format!("text({names})"),
+                false => format!("({names})"),
+            }
         };
         probes.describe(&name)
     }

@@ -8,6 +8,7 @@ use crate::partition::Partitioning;
 use crate::schema::{NODES_MAX, TableSchema};
 use crate::table::Definition;
 use crate::wire;
+use arrow::datatypes::DataType;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_index::{COLUMNS_MAX, Definition as Index, IndexKind, Kind};
 use bytes::Bytes;
@@ -46,6 +47,9 @@ const FORMAT_OF_ENCODINGS: u32 = 8;
 /// The format of a table that had column groups. Builds that do not know it refuse the table: they
 /// would not find the columns of the groups, and a vacuum would remove them.
 const FORMAT_OF_GROUPS: u32 = 16;
+/// The format of a table that had an index of elements. Builds that do not know it refuse the
+/// table: they could not write the index.
+const FORMAT_OF_ELEMENTS: u32 = 32;
 const FRAME_BYTES: usize = 16;
 /// Limit of fields in the head's message, which has one field per list, snapshot, intent and
 /// schema.
@@ -217,9 +221,11 @@ impl Head {
 
     /// Adds a new index.
     pub(crate) fn push_index(&mut self, index: Index) {
-        if index.kind == IndexKind::Words {
-            self.format = self.format.max(FORMAT_OF_WORDS);
-        }
+        self.format = self.format.max(match index.kind {
+            IndexKind::Values => FORMAT,
+            IndexKind::Words => FORMAT_OF_WORDS,
+            IndexKind::Elements => FORMAT_OF_ELEMENTS,
+        });
         self.next_index += 1;
         self.indexes.push(index);
     }
@@ -298,7 +304,11 @@ impl Head {
                 .map(|index| wire::Index {
                     number: index.number,
                     columns: index.columns.clone(),
-                    kind: u32::from(index.kind == IndexKind::Words),
+                    kind: match index.kind {
+                        IndexKind::Values => 0,
+                        IndexKind::Words => 1,
+                        IndexKind::Elements => 2,
+                    },
                 })
                 .collect(),
             next_index: self.next_index,
@@ -357,12 +367,19 @@ impl Head {
         if !frame.starts_with(MAGIC) {
             return Err(corrupt("its magic number is wrong"));
         }
-        let known = [FORMAT, FORMAT_OF_CHANGES, FORMAT_OF_WORDS, FORMAT_OF_ENCODINGS, FORMAT_OF_GROUPS];
+        let known = [
+            FORMAT,
+            FORMAT_OF_CHANGES,
+            FORMAT_OF_WORDS,
+            FORMAT_OF_ENCODINGS,
+            FORMAT_OF_GROUPS,
+            FORMAT_OF_ELEMENTS,
+        ];
         if !known.contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("format", word(8))
-                .with("format_max", FORMAT_OF_GROUPS));
+                .with("format_max", FORMAT_OF_ELEMENTS));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("its checksum is wrong"));
@@ -411,6 +428,7 @@ impl Head {
             let kind = match index.kind {
                 0 => IndexKind::Values,
                 1 => IndexKind::Words,
+                2 => IndexKind::Elements,
                 _ => return Err(corrupt("the kind of an index is unknown")),
             };
             Ok(Index { number: index.number, columns: index.columns, kind })
@@ -480,8 +498,10 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
     if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
         return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
     }
-    if index.kind == IndexKind::Words && index.columns.len() > 1 {
-        return Err(invalid("a text index has one column").with("columns", index.columns.len()));
+    if index.kind != IndexKind::Values && index.columns.len() > 1 {
+        return Err(
+            invalid("an index of words or elements has one column").with("columns", index.columns.len())
+        );
     }
     for (place, id) in index.columns.iter().enumerate() {
         let column =
@@ -495,8 +515,13 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
                 .with("column", &column.name)
                 .with("type", &column.data_type));
         }
-        if Kind::of(&column.data_type).is_none() {
-            let message = "lists, structs and maps cannot be indexed; index other columns";
+        let key_type = match (index.kind, &column.data_type) {
+            (IndexKind::Elements, DataType::List(element)) => Some(element.data_type()),
+            (IndexKind::Elements, _) => None,
+            (_, data_type) => Some(data_type),
+        };
+        if key_type.and_then(Kind::of).is_none() {
+            let message = "structs, maps and lists of them cannot be indexed, nor a list with other columns";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("column", &column.name)
                 .with("type", &column.data_type));
@@ -508,7 +533,7 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
 /// The command that drops an index.
 pub(crate) fn drop_command(index: &Index) -> &'static str {
     match index.kind {
-        IndexKind::Values => "benthic table index POOL/TABLE --drop COLUMN,...",
+        IndexKind::Values | IndexKind::Elements => "benthic table index POOL/TABLE --drop COLUMN,...",
         IndexKind::Words => "benthic table index POOL/TABLE --drop-text COLUMN",
     }
 }

@@ -17,6 +17,7 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use ::arrow::array::{ArrayRef, RecordBatch};
 use ::arrow::compute::concat_batches;
+use ::arrow::datatypes::DataType;
 use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
 use benthic_index::{Definition as Index, IndexKind, directory_key, entry_keys, pack};
 use bytes::Bytes;
@@ -39,14 +40,26 @@ pub struct IndexBuildResult {
     pub too_large: usize,
 }
 
+/// The kind of the index over these columns: a column of lists has an index of its elements.
+fn kind_of(head: &Head, columns: &[u32], kind: IndexKind) -> Result<IndexKind> {
+    let (_, schema) = head.current()?;
+    let is_list =
+        |id: &u32| schema.by_id(*id).is_some_and(|column| matches!(column.data_type, DataType::List(_)));
+    Ok(match (kind, columns) {
+        (IndexKind::Values, [column]) if is_list(column) => IndexKind::Elements,
+        (kind, _) => kind,
+    })
+}
+
 fn ids_of(head: &Head, columns: &[&str]) -> Result<Vec<u32>> {
     let (_, schema) = head.current()?;
     columns.iter().map(|name| Ok(schema.by_name(name)?.id)).collect()
 }
 
 impl Table {
-    /// Adds an index over these columns, or returns the existing one. New data objects then get its
-    /// pages; [`Snapshot::build_indexes`] builds those of existing objects.
+    /// Adds an index over these columns, or returns the existing one. The index of a column of
+    /// lists has the elements, and builds from before it then refuse the table. New data objects
+    /// then get the pages of the index; [`Snapshot::build_indexes`] builds those of existing ones.
     ///
     /// # Errors
     /// `InvalidArgument` for missing columns, with a hint, and for no, too many or duplicate
@@ -96,6 +109,7 @@ impl Table {
     /// The index over these columns: the existing one, or a new definition.
     fn new_index(&self, head: &Head, columns: &[&str], kind: IndexKind) -> Result<Index> {
         let columns = ids_of(head, columns)?;
+        let kind = kind_of(head, &columns, kind)?;
         if let Some(found) = head.indexes.iter().find(|index| index.columns == columns && index.kind == kind)
         {
             return Ok(found.clone());
@@ -131,6 +145,7 @@ impl Table {
         let mut dropped: Option<Index> = None;
         let change = |head: &mut Head| {
             let ids = ids_of(head, columns)?;
+            let kind = kind_of(head, &ids, kind)?;
             match head.indexes.iter().position(|index| index.columns == ids && index.kind == kind) {
                 Some(place) => dropped = Some(head.indexes.remove(place)),
                 None if dropped.is_some() => {}

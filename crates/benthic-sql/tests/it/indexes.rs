@@ -2,7 +2,9 @@
 
 use crate::fixtures::{answer, append, build_indexes, create, memory_store, options, pool, session};
 use crate::support::{ALL, metric, rows};
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, Float64Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
+};
 use benthic_core::pushdown::Pushdown;
 use benthic_core::{ErrorKind, Pool, Store, WriteOp};
 use benthic_embedded::EmbeddedStore;
@@ -136,6 +138,65 @@ async fn conditions_find_their_index() {
         let (_, plans) = explained(&store, &format!("SELECT id FROM p.t WHERE {condition}")).await;
         assert!(plans.iter().all(|plan| !plan.contains("index=(")), "{condition} {plans:?}");
     }
+}
+
+/// The tags of a row: none for some, and nulls among them.
+fn tags(row: i64) -> Option<[Option<String>; 2]> {
+    let other = (row % 3 > 0).then(|| format!("tag {}", 200 + row % 193));
+    (row % 20 > 0).then(|| [Some(format!("tag {}", row % 197)), other])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_have_an_index_of_their_elements() {
+    let store = memory_store();
+    let pool = pool(&store, "p").await;
+    let some = |object: i64| {
+        let ids = object * OBJECT_ROWS..(object + 1) * OBJECT_ROWS;
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        for row in ids.clone() {
+            for tag in tags(row).iter().flatten() {
+                lists.values().append_option(tag.as_deref());
+            }
+            lists.append(tags(row).is_some());
+        }
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+        let lists: ArrayRef = Arc::new(lists.finish());
+        RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("tags", lists, true)]).unwrap()
+    };
+    let table = create(&pool, "t", &Definition::new(&some(0).schema()).unwrap()).await;
+    for object in 0..OBJECTS {
+        append(&table, &[some(object)]).await;
+        if object == OBJECTS / 2 {
+            table.add_index(&["tags"]).await.unwrap();
+        }
+    }
+    build_indexes(&table).await;
+    let count = |matches: &dyn Fn(&[&str]) -> bool| {
+        let lists = (0..OBJECTS * OBJECT_ROWS).filter_map(tags);
+        lists.filter(|tags| matches(&tags.iter().flatten().map(String::as_str).collect::<Vec<_>>())).count()
+    };
+    for (condition, ranges, found) in [
+        ("array_has(tags, 'tag 7')", 1, count(&|tags| tags.contains(&"tag 7"))),
+        (
+            "array_has_any(tags, ['tag 7', 'tag 300'])",
+            2,
+            count(&|tags| tags.contains(&"tag 7") || tags.contains(&"tag 300")),
+        ),
+        ("array_has_all(tags, ['tag 7', 'tag 207'])", 2, 1),
+        ("array_has(tags, 'no tag')", 1, 0),
+    ] {
+        let (rows, plans) = explained(&store, &format!("SELECT id, tags FROM p.t WHERE {condition}")).await;
+        assert_eq!(rows.len(), found, "{condition}");
+        for plan in plans {
+            assert!(plan.contains(&format!("index=(tags), index_ranges={ranges}")), "{condition}\n{plan}");
+            assert!(metric(&plan, "rows_by_index") < 300, "{condition}\n{plan}");
+        }
+    }
+    let (_, plans) = explained(&store, "SELECT id FROM p.t WHERE NOT array_has(tags, 'tag 7')").await;
+    assert!(plans.iter().all(|plan| !plan.contains("index=(")), "{plans:?}");
+    table.drop_index(&["tags"]).await.unwrap();
+    let (rows, plans) = explained(&store, "SELECT id FROM p.t WHERE array_has(tags, 'tag 7')").await;
+    assert!(!rows.is_empty() && plans.iter().all(|plan| !plan.contains("index=(")), "{plans:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

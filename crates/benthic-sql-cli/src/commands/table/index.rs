@@ -17,13 +17,15 @@ use serde_json::{Value, json};
 An index covers the values of one to four columns, or the words of one column of texts. A query with conditions on the \
 first column, or on the first columns together, looks them up in each object that statistics do not exclude, and reads \
 only the rows that may match. One query uses several indexes. A text index helps the functions contains_words, \
-contains_phrase and contains_prefix. Rows that are added later are indexed as they are written. Repeat an interrupted \
+contains_phrase and contains_prefix. An index over a column of lists has the elements, and helps array_has, array_has_any \
+and array_has_all. Rows that are added later are indexed as they are written. Repeat an interrupted \
 run to continue it; until it is done, queries read objects without the index in full.
 
 Examples:
   benthic table index lake/trips id
   benthic table index lake/trips city,day
   benthic table index lake/docs --text body
+  benthic table index lake/docs tags
   benthic table index lake/trips --drop city,day
   benthic table index lake/docs --drop-text body
   benthic table index lake/trips --rebuild")]

@@ -42,10 +42,8 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     let sort = sorted_by(&head.layout, schema).join(", ");
     let bloom = bloom_columns(&head.layout, schema).join(", ");
     let groups = describe_groups(&head.layout, schema);
-    let of_values =
-        indexes_of(snapshot, IndexKind::Values).map(|columns| format!("({})", columns.join(", ")));
-    let of_words =
-        indexes_of(snapshot, IndexKind::Words).map(|columns| format!("text({})", columns.join(", ")));
+    let of_values = indexes_of(snapshot, false).map(|columns| format!("({})", columns.join(", ")));
+    let of_words = indexes_of(snapshot, true).map(|columns| format!("text({})", columns.join(", ")));
     let indexes = of_values.chain(of_words).collect::<Vec<_>>().join(", ");
     let rows = [
         ("id", head.id.to_string()),
@@ -76,10 +74,10 @@ fn page(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> String {
     text
 }
 
-/// The columns of each index of this kind.
-fn indexes_of(snapshot: &Snapshot, kind: IndexKind) -> impl Iterator<Item = Vec<String>> {
+/// The columns of each index, of words or of others.
+fn indexes_of(snapshot: &Snapshot, are_of_words: bool) -> impl Iterator<Item = Vec<String>> {
     let name = move |id: &u32| snapshot.schema().by_id(*id).map(|column| column.name.clone());
-    let of_kind = snapshot.indexes().filter(move |index| index.kind == kind);
+    let of_kind = snapshot.indexes().filter(move |index| (index.kind == IndexKind::Words) == are_of_words);
     of_kind.map(move |index| index.columns.iter().filter_map(name).collect())
 }
 
@@ -91,9 +89,9 @@ fn value(address: &TableAddress, head: &Head, snapshot: &Snapshot) -> Value {
     fields.insert("time_unix_ms".to_owned(), json!(snapshot.time_ms()));
     fields.insert("partition_by".to_owned(), json!(show_partitioning(&head.partitioning, schema)));
     fields.extend(layout_fields(&head.layout, schema));
-    let of_values: Vec<Vec<String>> = indexes_of(snapshot, IndexKind::Values).collect();
+    let of_values: Vec<Vec<String>> = indexes_of(snapshot, false).collect();
     fields.insert("indexes".to_owned(), json!(of_values));
-    let of_words: Vec<String> = indexes_of(snapshot, IndexKind::Words).flatten().collect();
+    let of_words: Vec<String> = indexes_of(snapshot, true).flatten().collect();
     fields.insert("text_indexes".to_owned(), json!(of_words));
     fields.insert("writers".to_owned(), json!(head.intents.len()));
     let columns = schema.columns().iter().map(|column| {
