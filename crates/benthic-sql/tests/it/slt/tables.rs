@@ -54,8 +54,8 @@ async fn plain(pool: &Arc<dyn Pool>, name: &str, batches: &[RecordBatch]) {
     objects(&table, batches).await;
 }
 
-/// Appends the batches, and indexes the first columns. The first object's pages are built later;
-/// the writer makes those of the others.
+/// Appends the batches, and indexes the first columns and the elements of lists. The first object's
+/// pages are built later; the writer makes those of the others.
 async fn objects(table: &Table, batches: &[RecordBatch]) {
     for (place, batch) in batches.iter().enumerate() {
         append(table, std::slice::from_ref(batch)).await;
@@ -68,6 +68,9 @@ async fn objects(table: &Table, batches: &[RecordBatch]) {
             }
             if names.len() > 1 {
                 table.add_index(&[names[names.len() - 1], names[0]]).await.unwrap();
+            }
+            if schema.has_name("list") {
+                table.add_index(&["list"]).await.unwrap();
             }
         }
     }
