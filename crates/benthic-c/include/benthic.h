@@ -122,8 +122,8 @@ const char *benthic_error_message(const benthic_error *error);
 int32_t benthic_error_free(benthic_error *error);
 
 // Opens a store: `file:DIR`, `mem:`, or `ceph:` with options, such as
-// `ceph:?conf=FILE&id=client.x`. With `create`, it creates a store in a directory that has none.
-// Any number of processes can open the same directory.
+// `ceph:?conf=FILE&id=client.x`. With `create`, it creates a store in a directory that has
+// none. Any number of processes can open the same directory.
 int32_t benthic_store_open(const char *uri, bool create, benthic_store **store, benthic_error **error);
 
 // Closes a store. Afterwards all acknowledged writes are on disk. Handles of the store's pools
@@ -147,8 +147,8 @@ int32_t benthic_pool_remove(benthic_store *store, const char *name, benthic_erro
 // Lists the names of all pools, sorted, as one page.
 int32_t benthic_pool_list(benthic_store *store, benthic_page **page, benthic_error **error);
 
-// Opens a pool, and a namespace in it; NULL is the default namespace. After the pool is removed,
-// calls with the handle fail with `BENTHIC_KIND_NOT_FOUND`.
+// Opens a pool, and a namespace in it; NULL is the default namespace. After the pool is
+// removed, calls with the handle fail with `BENTHIC_KIND_NOT_FOUND`.
 int32_t benthic_pool_open(benthic_store *store,
                           const char *name,
                           const char *namespace_,
@@ -191,8 +191,8 @@ int32_t benthic_append(benthic_pool *pool,
                        size_t len_bytes,
                        benthic_error **error);
 
-// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC), and
-// its version. A pointer that is NULL is left out.
+// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC),
+// and its version. A pointer that is NULL is left out.
 int32_t benthic_stat(benthic_pool *pool,
                      const char *object,
                      uint64_t *size_bytes,
@@ -203,10 +203,10 @@ int32_t benthic_stat(benthic_pool *pool,
 // Removes an object. The removal is durable.
 int32_t benthic_remove(benthic_pool *pool, const char *object, benthic_error **error);
 
-// Runs a method of a class beside an object, and waits for it. The method's output is the reply's
-// output of step 0. If the method keeps its result in an attribute, as methods that write do, the
-// output is the value of this attribute. The class is one of the store, or a WebAssembly class
-// that was deployed to the pool.
+// Runs a method of a class beside an object, and waits for it. The method's output is the
+// reply's output of step 0. If the method keeps its result in an attribute, as methods that
+// write do, the output is the value of this attribute. The class is one of the store, or a
+// WebAssembly class that was deployed to the pool.
 int32_t benthic_exec(benthic_pool *pool,
                      const char *object,
                      const char *class_name,
@@ -216,17 +216,18 @@ int32_t benthic_exec(benthic_pool *pool,
                      benthic_reply **reply,
                      benthic_error **error);
 
-// Creates a compound read operation without steps. All its guards and steps see one state of the
-// object. It fails at the first guard or step that fails. Each function below adds a guard or a
-// step; what it gets is copied. Steps count from 0 in the order in which they are added; each has
-// one output in the reply.
+// Creates a compound read operation without steps. All its guards and steps see one state of
+// the object. It fails at the first guard or step that fails. Each function below adds a guard
+// or a step; what it gets is copied. Steps count from 0 in the order in which they are added;
+// each has one output in the reply.
 int32_t benthic_read_op_new(benthic_read_op **op, benthic_error **error);
 
 // Frees an operation. Does nothing for NULL. Returns `BENTHIC_KIND_INVALID_ARGUMENT` if the handle
 // is not open.
 int32_t benthic_read_op_free(benthic_read_op *op);
 
-// Adds a guard: the object exists. Otherwise the operation fails with `BENTHIC_KIND_NOT_FOUND`.
+// Adds a guard: the object exists. Otherwise the operation fails with
+// `BENTHIC_KIND_NOT_FOUND`.
 int32_t benthic_read_op_assert_exists(benthic_read_op *op, benthic_error **error);
 
 // Adds a guard: the object has this version. Otherwise the operation fails with
@@ -243,8 +244,8 @@ int32_t benthic_read_op_compare_xattr(benthic_read_op *op,
                                       size_t value_bytes,
                                       benthic_error **error);
 
-// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty
-// value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+// Adds a guard: the value of an omap key equals the given one. A missing key counts as an
+// empty value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
 int32_t benthic_read_op_compare_omap(benthic_read_op *op,
                                      const void *key,
                                      size_t key_bytes,
@@ -261,7 +262,8 @@ int32_t benthic_read_op_read(benthic_read_op *op,
 // Adds a step: the size and the time of the last change; see `benthic_reply_stat`.
 int32_t benthic_read_op_stat(benthic_read_op *op, benthic_error **error);
 
-// Adds a step: the value of an attribute. A missing attribute fails with `BENTHIC_KIND_NOT_FOUND`.
+// Adds a step: the value of an attribute. A missing attribute fails with
+// `BENTHIC_KIND_NOT_FOUND`.
 int32_t benthic_read_op_get_xattr(benthic_read_op *op, const char *name, benthic_error **error);
 
 // Adds a step: all attributes, as entries.
@@ -273,9 +275,9 @@ int32_t benthic_read_op_omap_get(benthic_read_op *op,
                                  size_t key_bytes,
                                  benthic_error **error);
 
-// Adds a step: a page of omap entries in the bytewise order of keys, only of keys after `after`
-// and with `prefix`. An `after` or `prefix` that is empty selects all. A page has at most
-// `entries_max` entries, and no more than the limits of the engine.
+// Adds a step: a page of omap entries in the bytewise order of keys, only of keys after
+// `after` and with `prefix`. An `after` or `prefix` that is empty selects all. A page has at
+// most `entries_max` entries, and no more than the limits of the engine.
 int32_t benthic_read_op_omap_range(benthic_read_op *op,
                                    const void *after,
                                    size_t after_bytes,
@@ -308,7 +310,8 @@ int32_t benthic_write_op_new(benthic_write_op **op, benthic_error **error);
 // is not open.
 int32_t benthic_write_op_free(benthic_write_op *op);
 
-// Adds a guard: the object exists. Otherwise the operation fails with `BENTHIC_KIND_NOT_FOUND`.
+// Adds a guard: the object exists. Otherwise the operation fails with
+// `BENTHIC_KIND_NOT_FOUND`.
 int32_t benthic_write_op_assert_exists(benthic_write_op *op, benthic_error **error);
 
 // Adds a guard: the object has this version. Otherwise the operation fails with
@@ -325,8 +328,8 @@ int32_t benthic_write_op_compare_xattr(benthic_write_op *op,
                                        size_t value_bytes,
                                        benthic_error **error);
 
-// Adds a guard: the value of an omap key equals the given one. A missing key counts as an empty
-// value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
+// Adds a guard: the value of an omap key equals the given one. A missing key counts as an
+// empty value. Otherwise the operation fails with `BENTHIC_KIND_CONFLICT`.
 int32_t benthic_write_op_compare_omap(benthic_write_op *op,
                                       const void *key,
                                       size_t key_bytes,
@@ -334,12 +337,12 @@ int32_t benthic_write_op_compare_omap(benthic_write_op *op,
                                       size_t value_bytes,
                                       benthic_error **error);
 
-// Lets the engine acknowledge the operation before it is durable. A later `benthic_store_flush` or
-// durable operation makes it durable. On Ceph every write is durable.
+// Lets the engine acknowledge the operation before it is durable. A later
+// `benthic_store_flush` or durable operation makes it durable. On Ceph every write is durable.
 int32_t benthic_write_op_set_buffered(benthic_write_op *op, benthic_error **error);
 
-// Adds a step: creates the object if it is missing. If `exclusive`, an existing object fails with
-// `BENTHIC_KIND_ALREADY_EXISTS`.
+// Adds a step: creates the object if it is missing. If `exclusive`, an existing object fails
+// with `BENTHIC_KIND_ALREADY_EXISTS`.
 int32_t benthic_write_op_create(benthic_write_op *op, bool exclusive, benthic_error **error);
 
 // Adds a step: writes data at an offset.
@@ -361,11 +364,12 @@ int32_t benthic_write_op_append(benthic_write_op *op,
                                 size_t len_bytes,
                                 benthic_error **error);
 
-// Adds a step: cuts the data, or extends it with zeros. On a missing object the step does nothing.
+// Adds a step: cuts the data, or extends it with zeros. On a missing object the step does
+// nothing.
 int32_t benthic_write_op_truncate(benthic_write_op *op, uint64_t size_bytes, benthic_error **error);
 
-// Adds a step: makes a range of at least one byte read as zeros. If the range reaches the end of
-// the object, the object is truncated to the offset.
+// Adds a step: makes a range of at least one byte read as zeros. If the range reaches the end
+// of the object, the object is truncated to the offset.
 int32_t benthic_write_op_zero(benthic_write_op *op,
                               uint64_t offset_bytes,
                               uint64_t len_bytes,
@@ -392,8 +396,8 @@ int32_t benthic_write_op_omap_set(benthic_write_op *op,
                                   size_t value_bytes,
                                   benthic_error **error);
 
-// Adds a step: removes an omap key. A missing key is not an error. Keys that are added one after
-// the other are one step.
+// Adds a step: removes an omap key. A missing key is not an error. Keys that are added one
+// after the other are one step.
 int32_t benthic_write_op_omap_remove(benthic_write_op *op,
                                      const void *key,
                                      size_t key_bytes,
@@ -411,8 +415,8 @@ int32_t benthic_write_op_exec(benthic_write_op *op,
                               size_t len_bytes,
                               benthic_error **error);
 
-// Runs an operation and waits for it. Stores the version of the object after the operation, unless
-// `version` is NULL. The operation can be used again.
+// Runs an operation and waits for it. Stores the version of the object after the operation,
+// unless `version` is NULL. The operation can be used again.
 int32_t benthic_write_op_run(benthic_pool *pool,
                              const char *object,
                              const benthic_write_op *op,
@@ -439,16 +443,17 @@ int32_t benthic_reply_stat(const benthic_reply *reply,
                            uint64_t *modified_unix_ns,
                            benthic_error **error);
 
-// Stores the number of entries that a step returned: attributes or omap entries. `more` becomes
-// true if more omap entries follow the last one; the next page is the one after its key.
+// Stores the number of entries that a step returned: attributes or omap entries. `more`
+// becomes true if more omap entries follow the last one; the next page is the one after its
+// key.
 int32_t benthic_reply_count(const benthic_reply *reply,
                             size_t step,
                             size_t *count,
                             bool *more,
                             benthic_error **error);
 
-// Stores an entry that a step returned, in the bytewise order of keys: an omap key or the name of
-// an attribute, without a NUL at its end, and the value.
+// Stores an entry that a step returned, in the bytewise order of keys: an omap key or the name
+// of an attribute, without a NUL at its end, and the value.
 int32_t benthic_reply_entry(const benthic_reply *reply,
                             size_t step,
                             size_t at,
@@ -465,9 +470,9 @@ int32_t benthic_reply_free(benthic_reply *reply);
 // Lists a page of a pool's objects in the namespace of the handle, or in all namespaces that
 // Benthic does not reserve.
 //
-// `prefix` selects names; NULL selects all. `after` is the token of the previous page, and NULL
-// for the first page. A page has at most `objects_max` objects, and no more than a limit of the
-// engine. A page that is not the last may be empty.
+// `prefix` selects names; NULL selects all. `after` is the token of the previous page, and
+// NULL for the first page. A page has at most `objects_max` objects, and no more than a limit
+// of the engine. A page that is not the last may be empty.
 int32_t benthic_list(benthic_pool *pool,
                      const char *prefix,
                      bool all_namespaces,
@@ -480,17 +485,17 @@ int32_t benthic_list(benthic_pool *pool,
 // Stores the number of entries of a page.
 int32_t benthic_page_count(const benthic_page *page, size_t *count, benthic_error **error);
 
-// Stores an entry of a page: the namespace, which is empty for the default one, and the name. The
-// texts are valid until the page is freed.
+// Stores an entry of a page: the namespace, which is empty for the default one, and the name.
+// The texts are valid until the page is freed.
 int32_t benthic_page_entry(const benthic_page *page,
                            size_t at,
                            const char **namespace_,
                            const char **name,
                            benthic_error **error);
 
-// Stores the token with which the listing continues; NULL if the page is the last. The token is
-// valid until the page is freed. A copy of it is valid for the pool at any time, also after a
-// restart.
+// Stores the token with which the listing continues; NULL if the page is the last. The token
+// is valid until the page is freed. A copy of it is valid for the pool at any time, also after
+// a restart.
 int32_t benthic_page_next(const benthic_page *page,
                           const void **after,
                           size_t *after_bytes,
@@ -509,8 +514,8 @@ int32_t benthic_read_op_start(benthic_pool *pool,
                               benthic_completion **completion,
                               benthic_error **error);
 
-// Starts a write operation. The operation may be changed and used again at once. Operations on one
-// object that are in flight at the same time may run in any order.
+// Starts a write operation. The operation may be changed and used again at once. Operations on
+// one object that are in flight at the same time may run in any order.
 int32_t benthic_write_op_start(benthic_pool *pool,
                                const char *object,
                                const benthic_write_op *op,
@@ -546,9 +551,9 @@ int32_t benthic_completion_result(const benthic_completion *completion,
                                   benthic_reply **reply,
                                   benthic_error **error);
 
-// Ends an operation early, unless it is complete. The operation then fails: a read operation with
-// `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because it may
-// have happened. The callback runs as always.
+// Ends an operation early, unless it is complete. The operation then fails: a read operation
+// with `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because
+// it may have happened. The callback runs as always.
 int32_t benthic_completion_cancel(const benthic_completion *completion, benthic_error **error);
 
 // Frees a completion. An operation in flight goes on, and its callback runs; the handle that the

@@ -13,6 +13,24 @@ use std::sync::Arc;
 /// Maximum length of a store's URI.
 const URI_BYTES_MAX: usize = 4_096;
 
+/// Declares functions of C's API. Each has one more argument, `error`, through which it stores an
+/// error, and returns 0 or the number of the error's kind.
+macro_rules! c_api {
+    ($($(#[$docs:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$docs])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $($arg: $type,)*
+            error: *mut *mut $crate::ffi::ErrorHandle,
+        ) -> i32 {
+            // SAFETY: the caller's promises; see `ffi`.
+            unsafe { $crate::ffi::args::call(error, || $body) }
+        }
+    )*};
+}
+
+pub(super) use c_api;
+
 /// Runs a call from C. Returns 0, or the number of the error's kind, and stores the error.
 ///
 /// # Safety

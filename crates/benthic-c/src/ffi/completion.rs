@@ -1,7 +1,7 @@
 //! Operations that run while the caller does something else.
 
 use crate::completion::{Callback, Completion};
-use crate::ffi::args::{Out, call, fail, free, item, object_name};
+use crate::ffi::args::{Out, c_api, call, fail, free, item, object_name};
 use crate::ffi::object::class_call;
 use crate::ffi::{CompletionHandle, ErrorHandle, PoolHandle, ReadOpHandle, ReplyHandle, WriteOpHandle};
 use crate::handles::HANDLES;
@@ -59,100 +59,69 @@ fn start(
     outcome
 }
 
-/// Starts a read operation. The operation may be changed and used again at once.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_read_op_start(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    op: *const ReadOpHandle,
-    callback: CompletionCallback,
-    context: *mut c_void,
-    completion: *mut *mut CompletionHandle,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, completion) = unsafe { (object_name(object)?, Out::new(completion, "completion")?) };
+c_api! {
+    /// Starts a read operation. The operation may be changed and used again at once.
+    fn benthic_read_op_start(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        op: *const ReadOpHandle,
+        callback: CompletionCallback,
+        context: *mut c_void,
+        completion: *mut *mut CompletionHandle,
+    ) {
+        let (object, completion) = (object_name(object)?, Out::new(completion, "completion")?);
         let (pool, op) = (item::<Pool, _>(pool)?, crate::ffi::read_op::get(op)?);
         let (engine, object) = (pool.engine()?, pool.object(object)?);
         let work = async move { engine.read(&object, op).await.map(Reply::from) };
         start(&pool, false, work, callback, context, &completion)
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Starts a write operation. The operation may be changed and used again at once. Operations on one
-/// object that are in flight at the same time may run in any order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_write_op_start(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    op: *const WriteOpHandle,
-    callback: CompletionCallback,
-    context: *mut c_void,
-    completion: *mut *mut CompletionHandle,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, completion) = unsafe { (object_name(object)?, Out::new(completion, "completion")?) };
+    /// Starts a write operation. The operation may be changed and used again at once. Operations on
+    /// one object that are in flight at the same time may run in any order.
+    fn benthic_write_op_start(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        op: *const WriteOpHandle,
+        callback: CompletionCallback,
+        context: *mut c_void,
+        completion: *mut *mut CompletionHandle,
+    ) {
+        let (object, completion) = (object_name(object)?, Out::new(completion, "completion")?);
         let (pool, op) = (item::<Pool, _>(pool)?, crate::ffi::write_op::get(op)?);
         let (engine, object) = (pool.engine()?, pool.writable(object)?);
         let work = async move { engine.write(&object, op).await.map(Reply::from) };
         start(&pool, true, work, callback, context, &completion)
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Starts a method of a class beside an object; see `benthic_exec`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_exec_start(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    class_name: *const c_char,
-    method: *const c_char,
-    input: *const c_void,
-    len_bytes: usize,
-    callback: CompletionCallback,
-    context: *mut c_void,
-    completion: *mut *mut CompletionHandle,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, completion) = unsafe { (object_name(object)?, Out::new(completion, "completion")?) };
-        // SAFETY: as above.
-        let call = unsafe { class_call(class_name, method, input, len_bytes)? };
+    /// Starts a method of a class beside an object; see `benthic_exec`.
+    fn benthic_exec_start(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        class_name: *const c_char,
+        method: *const c_char,
+        input: *const c_void,
+        len_bytes: usize,
+        callback: CompletionCallback,
+        context: *mut c_void,
+        completion: *mut *mut CompletionHandle,
+    ) {
+        let (object, completion) = (object_name(object)?, Out::new(completion, "completion")?);
+        let call = class_call(class_name, method, input, len_bytes)?;
         let pool = item::<Pool, _>(pool)?;
         let (own, object) = (Arc::clone(&pool), object.to_owned());
         let work = async move { own.exec(&object, call).await.map(Reply::of_data) };
         start(&pool, true, work, callback, context, &completion)
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Waits until an operation is complete, at most for `timeout_ms`; a negative time-out waits as
-/// long as it takes. `complete` becomes true if the operation is complete. The callback may run
-/// later.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_completion_wait(
-    completion: *const CompletionHandle,
-    timeout_ms: i64,
-    complete: *mut bool,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let complete = unsafe { Out::new(complete, "complete")? };
+    /// Waits until an operation is complete, at most for `timeout_ms`; a negative time-out waits as
+    /// long as it takes. `complete` becomes true if the operation is complete. The callback may run
+    /// later.
+    fn benthic_completion_wait(completion: *const CompletionHandle, timeout_ms: i64, complete: *mut bool) {
+        let complete = Out::new(complete, "complete")?;
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         complete.set(item::<Completion, _>(completion)?.wait(timeout));
         Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
+    }
 }
 
 /// Returns the outcome of an operation that is complete: stores its reply, or fails with the
@@ -189,20 +158,14 @@ pub unsafe extern "C" fn benthic_completion_result(
     }
 }
 
-/// Ends an operation early, unless it is complete. The operation then fails: a read operation with
-/// `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because it may
-/// have happened. The callback runs as always.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_completion_cancel(
-    completion: *const CompletionHandle,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
+c_api! {
+    /// Ends an operation early, unless it is complete. The operation then fails: a read operation
+    /// with `BENTHIC_KIND_UNAVAILABLE`, any other one with `BENTHIC_KIND_OUTCOME_UNKNOWN`, because
+    /// it may have happened. The callback runs as always.
+    fn benthic_completion_cancel(completion: *const CompletionHandle) {
         item::<Completion, _>(completion)?.cancel();
         Ok(())
-    };
-    // SAFETY: the caller's promises; see `ffi`.
-    unsafe { call(error, run) }
+    }
 }
 
 /// Frees a completion. An operation in flight goes on, and its callback runs; the handle that the

@@ -1,7 +1,7 @@
 //! Operations with one step on one object.
 
-use crate::ffi::args::{Out, bytes, call, check_len, copy_to, item, object_name, text};
-use crate::ffi::{ErrorHandle, PoolHandle, ReplyHandle};
+use crate::ffi::args::{Out, bytes, c_api, check_len, copy_to, item, object_name, text};
+use crate::ffi::{PoolHandle, ReplyHandle};
 use crate::reply::Reply;
 use crate::runtime::wait;
 use crate::store::Pool;
@@ -15,159 +15,101 @@ fn write(pool: *mut PoolHandle, object: &str, op: WriteOp) -> Result<()> {
     wait(pool.engine()?.write(&object, op)).map(drop)
 }
 
-/// Reads data from an offset into memory of the caller. Stores the number of bytes, which is
-/// smaller than `len_bytes` at the end of the object.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_read(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    offset_bytes: u64,
-    data: *mut c_void,
-    len_bytes: usize,
-    read_bytes: *mut usize,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, read_bytes) = unsafe { (object_name(object)?, Out::new(read_bytes, "read_bytes")?) };
+c_api! {
+    /// Reads data from an offset into memory of the caller. Stores the number of bytes, which is
+    /// smaller than `len_bytes` at the end of the object.
+    fn benthic_read(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        offset_bytes: u64,
+        data: *mut c_void,
+        len_bytes: usize,
+        read_bytes: *mut usize,
+    ) {
+        let (object, read_bytes) = (object_name(object)?, Out::new(read_bytes, "read_bytes")?);
         check_len(len_bytes, "data")?;
         let pool = item::<Pool, _>(pool)?;
         let object = pool.object(object)?;
         let found = wait(pool.engine()?.read_range(&object, offset_bytes, len_bytes as u64))?;
-        // SAFETY: as above.
-        unsafe { copy_to(data, len_bytes, &found)? };
+        copy_to(data, len_bytes, &found)?;
         read_bytes.set(found.len());
         Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Writes data at an offset. The write is durable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_write(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    offset_bytes: u64,
-    data: *const c_void,
-    len_bytes: usize,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, data) = unsafe { (object_name(object)?, bytes(data, len_bytes, "data")?) };
+    /// Writes data at an offset. The write is durable.
+    fn benthic_write(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        offset_bytes: u64,
+        data: *const c_void,
+        len_bytes: usize,
+    ) {
+        let (object, data) = (object_name(object)?, bytes(data, len_bytes, "data")?);
         write(pool, object, WriteOp::new().write(offset_bytes, data))
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Replaces an object's data. Attributes and omap are kept. The write is durable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_write_full(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    data: *const c_void,
-    len_bytes: usize,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, data) = unsafe { (object_name(object)?, bytes(data, len_bytes, "data")?) };
+    /// Replaces an object's data. Attributes and omap are kept. The write is durable.
+    fn benthic_write_full(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        data: *const c_void,
+        len_bytes: usize,
+    ) {
+        let (object, data) = (object_name(object)?, bytes(data, len_bytes, "data")?);
         write(pool, object, WriteOp::new().write_full(data))
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Writes data at the end of an object. The write is durable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_append(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    data: *const c_void,
-    len_bytes: usize,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, data) = unsafe { (object_name(object)?, bytes(data, len_bytes, "data")?) };
+    /// Writes data at the end of an object. The write is durable.
+    fn benthic_append(pool: *mut PoolHandle, object: *const c_char, data: *const c_void, len_bytes: usize) {
+        let (object, data) = (object_name(object)?, bytes(data, len_bytes, "data")?);
         write(pool, object, WriteOp::new().append(data))
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC), and
-/// its version. A pointer that is NULL is left out.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_stat(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    size_bytes: *mut u64,
-    modified_unix_ns: *mut u64,
-    version: *mut u64,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let object = unsafe { object_name(object)? };
+    /// Stores the size of an object, the time of its last change in nanoseconds since 1970 (UTC),
+    /// and its version. A pointer that is NULL is left out.
+    fn benthic_stat(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        size_bytes: *mut u64,
+        modified_unix_ns: *mut u64,
+        version: *mut u64,
+    ) {
+        let object = object_name(object)?;
         let pool = item::<Pool, _>(pool)?;
         let object = pool.object(object)?;
         let (stat, found) = wait(pool.engine()?.stat(&object))?;
         let outs =
             [(size_bytes, stat.size_bytes), (modified_unix_ns, stat.modified_unix_ns), (version, found)];
         for (out, value) in outs.into_iter().filter(|(out, _)| !out.is_null()) {
-            // SAFETY: as above.
-            unsafe { Out::new(out, "size_bytes, modified_unix_ns or version")? }.set(value);
+            Out::new(out, "size_bytes, modified_unix_ns or version")?.set(value);
         }
         Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Removes an object. The removal is durable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_remove(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let object = unsafe { object_name(object)? };
+    /// Removes an object. The removal is durable.
+    fn benthic_remove(pool: *mut PoolHandle, object: *const c_char) {
+        let object = object_name(object)?;
         write(pool, object, WriteOp::new().remove())
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
-}
+    }
 
-/// Runs a method of a class beside an object, and waits for it. The method's output is the reply's
-/// output of step 0. If the method keeps its result in an attribute, as methods that write do, the
-/// output is the value of this attribute. The class is one of the store, or a WebAssembly class
-/// that was deployed to the pool.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn benthic_exec(
-    pool: *mut PoolHandle,
-    object: *const c_char,
-    class_name: *const c_char,
-    method: *const c_char,
-    input: *const c_void,
-    len_bytes: usize,
-    reply: *mut *mut ReplyHandle,
-    error: *mut *mut ErrorHandle,
-) -> i32 {
-    let run = || {
-        // SAFETY: the caller's promises; see `ffi`.
-        let (object, reply) = unsafe { (object_name(object)?, Out::new(reply, "reply")?) };
-        // SAFETY: as above.
-        let call = unsafe { class_call(class_name, method, input, len_bytes)? };
+    /// Runs a method of a class beside an object, and waits for it. The method's output is the
+    /// reply's output of step 0. If the method keeps its result in an attribute, as methods that
+    /// write do, the output is the value of this attribute. The class is one of the store, or a
+    /// WebAssembly class that was deployed to the pool.
+    fn benthic_exec(
+        pool: *mut PoolHandle,
+        object: *const c_char,
+        class_name: *const c_char,
+        method: *const c_char,
+        input: *const c_void,
+        len_bytes: usize,
+        reply: *mut *mut ReplyHandle,
+    ) {
+        let (object, reply) = (object_name(object)?, Out::new(reply, "reply")?);
+        let call = class_call(class_name, method, input, len_bytes)?;
         let pool = item::<Pool, _>(pool)?;
         reply.set_handle(Reply::of_data(wait(pool.exec(object, call))?))
-    };
-    // SAFETY: as above.
-    unsafe { call(error, run) }
+    }
 }
 
 /// The call of a method.

@@ -31,6 +31,29 @@ const ABOUT: &str = "/* Benthic for C: programmable object storage, on the embed
 const SOURCES: [&str; 9] =
     ["mod", "error", "store", "object", "read_op", "write_op", "reply", "list", "completion"];
 
+/// The source with the macro `c_api` expanded, which cbindgen cannot do.
+fn expanded(source: &str) -> String {
+    const FUNCTION: &str = "#[unsafe(no_mangle)] pub unsafe extern \"C\" fn ";
+    const ERROR: &str = "error: *mut *mut ErrorHandle) -> i32 {\n";
+    let mut text = String::new();
+    let mut is_macro = false;
+    for line in source.lines() {
+        match line {
+            "c_api! {" => is_macro = true,
+            "}" if is_macro => is_macro = false,
+            "    ) {" if is_macro => text.push_str(ERROR),
+            _ => match line.strip_prefix("    fn ").filter(|_| is_macro) {
+                None => text.extend([line, "\n"]),
+                Some(function) => match function.strip_suffix(") {") {
+                    Some(start) => text.extend([FUNCTION, start, ", ", ERROR]),
+                    None => text.extend([FUNCTION, function, "\n"]),
+                },
+            },
+        }
+    }
+    text
+}
+
 fn header() -> String {
     let mut config = Config {
         language: Language::C,
@@ -68,9 +91,9 @@ fn header() -> String {
     let text: String = SOURCES.iter().map(text).collect();
     let is_item =
         |line: &&str| !line.starts_with("//!") && !line.starts_with("#![") && !line.starts_with("mod ");
-    let text: Vec<&str> = text.lines().filter(is_item).collect();
+    let text = expanded(&text.lines().filter(is_item).collect::<Vec<_>>().join("\n"));
     let source = tempfile::NamedTempFile::new().unwrap();
-    fs::write(source.path(), text.join("\n")).unwrap();
+    fs::write(source.path(), text).unwrap();
     let builder = Builder::new().with_config(config).with_src(source.path());
     let mut header = Vec::new();
     builder.generate().unwrap().write(&mut header);
