@@ -14,7 +14,8 @@ use crate::statistics::Pruner;
 use crate::values::Values;
 use benthic_core::pushdown::{FAR, Pushdown};
 use benthic_core::{
-    Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result, Stopwatch, SystemClock,
+    Error, ErrorKind, ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result, Stopwatch,
+    SystemClock,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
@@ -88,10 +89,9 @@ impl Place {
     /// Reads a metadata document. `None` if the object does not exist.
     pub(crate) async fn document(&self, key: &str) -> Result<Option<Bytes>> {
         let object = self.object(key)?;
-        let document = match self.pool.read_range(&object, 0, METADATA_BYTES_MAX + 1).await {
-            Ok(document) => document,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(document) = self.pool.read_range(&object, 0, METADATA_BYTES_MAX + 1).await.optional()?
+        else {
+            return Ok(None);
         };
         if document.len() as u64 > METADATA_BYTES_MAX {
             return Err(Error::new(ErrorKind::LimitExceeded, "a metadata document is too large")

@@ -7,7 +7,7 @@ use crate::iceberg::keys::{BUCKET, File, Folder, Key};
 use crate::iceberg::view::{Located, TableView, Views};
 use crate::staging::{Staging, is_staged};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
 use benthic_s3::sal::{
     Attributes, Bucket, BucketCheck, Buckets, CollectionStats, DataKey, Delete, DeleteResult, Entry, Events,
     Finish, Garbage, Id, List, ListKind, ListPage, ListPosition, ListedVersion, Lock, NewBucket, Object,
@@ -117,10 +117,11 @@ impl TablesSal {
                     keys.push(Key { folder, file: File::VersionHint });
                     continue;
                 }
-                let view = match TableView::open(&**self.views.store(), &name, &entry.name).await {
-                    // It was removed meanwhile.
-                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                    view => view?,
+                // It was removed meanwhile.
+                let Some(view) =
+                    TableView::open(&**self.views.store(), &name, &entry.name).await.optional()?
+                else {
+                    continue;
                 };
                 keys.extend(view.files().await?.into_iter().map(|file| view.key(file)));
             }

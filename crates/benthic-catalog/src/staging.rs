@@ -3,7 +3,7 @@
 
 use crate::auth::OWNER;
 use crate::iceberg::keys::{BUCKET, Folder, Key};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension, Result};
 use benthic_s3::sal::{Bucket, Delete, Entry, List, ListKind, NewBucket, Object, Sal};
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, FutureExt};
@@ -39,9 +39,8 @@ impl Staging {
     /// The bucket, which the first upload creates.
     pub async fn bucket(&self) -> Result<&Bucket> {
         let create = || async {
-            match self.sal.bucket(STAGING).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                found => return found,
+            if let Some(bucket) = self.sal.bucket(STAGING).await.optional()? {
+                return Ok(bucket);
             }
             let new = NewBucket { name: STAGING.to_owned(), owner: OWNER.to_owned(), ..NewBucket::default() };
             match self.sal.create_bucket(new).await {
@@ -61,12 +60,10 @@ impl Staging {
         let key = uri.strip_prefix(&format!("s3://{BUCKET}/")).filter(|key| is_staged(folder, key));
         let key = key.ok_or_else(|| invalid("the commit names a file outside the table's folder"))?;
         let bucket = self.bucket().await?;
-        match self.sal.object(bucket, key, None).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Err(invalid("the commit names a file that was not uploaded"))
-            }
-            found => Ok(StagedFile { sal: Arc::clone(&self.sal), bucket: bucket.clone(), object: found? }),
-        }
+        let Some(object) = self.sal.object(bucket, key, None).await.optional()? else {
+            return Err(invalid("the commit names a file that was not uploaded"));
+        };
+        Ok(StagedFile { sal: Arc::clone(&self.sal), bucket: bucket.clone(), object })
     }
 
     /// Removes files. The rows are committed, so a file that cannot be removed is left to
@@ -86,10 +83,7 @@ impl Staging {
     /// # Errors
     /// Those of the driver; a later call continues.
     pub async fn clean(&self) -> Result<u64> {
-        let bucket = match self.sal.bucket(STAGING).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-            bucket => bucket?,
-        };
+        let Some(bucket) = self.sal.bucket(STAGING).await.optional()? else { return Ok(0) };
         let old_ms = self.environment.unix_ms().saturating_sub(AGE_MS);
         let (mut after, mut removed) = (None, 0);
         loop {

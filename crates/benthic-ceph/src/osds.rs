@@ -4,7 +4,9 @@
 
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Osd, OsdMap};
-use benthic_core::{Error, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo, Result, Stopwatch};
+use benthic_core::{
+    Error, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo, OptionalExtension, Result, Stopwatch,
+};
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -151,12 +153,8 @@ async fn ask<T>(
 /// As [`osds`].
 pub async fn leads_its_object(client: &dyn ClusterClient, osd: &OsdTarget) -> Result<bool> {
     let Some((pool, name)) = &osd.object else { return Ok(false) };
-    match locate(client, pool, name).await {
-        Ok(mapped) => Ok(mapped.acting_primary == osd.id),
-        // Somebody removed the pool meanwhile.
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    // Somebody removed the pool meanwhile.
+    Ok(locate(client, pool, name).await.optional()?.is_some_and(|mapped| mapped.acting_primary == osd.id))
 }
 
 /// The placement group of an object, and the OSD that leads it; -1 if there is none at present.

@@ -5,7 +5,7 @@ use crate::messages::RecentMessages;
 use benthic_core::error::errno;
 use benthic_core::{
     Action, Clock, ERASURE_CODED, Error, ErrorKind, GuestCost, GuestMethod, LogLevel, LogMessage,
-    ObjectAccess, OmapPage, Result, Stat, SystemClock, limits,
+    ObjectAccess, OmapPage, OptionalExtension, Result, Stat, SystemClock, limits,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,11 +66,7 @@ impl OsdObject<'_> {
         if let Some(existed) = self.existed {
             return Ok(existed);
         }
-        let existed = match self.stat() {
-            Ok(_) => true,
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            Err(error) => return Err(error),
-        };
+        let existed = self.stat().optional()?.is_some();
         self.existed = Some(existed);
         Ok(existed)
     }

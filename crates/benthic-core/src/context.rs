@@ -6,7 +6,8 @@
 //! and [`call_method`] catches panics. An engine implements only [`ObjectAccess`].
 
 use crate::{
-    Clock, Error, ErrorKind, Method, MethodFlags, OmapPage, Result, Stat, limits, names::check_xattr_name, op,
+    Clock, Error, ErrorKind, Method, MethodFlags, OmapPage, OptionalExtension, Result, Stat, limits,
+    names::check_xattr_name, op,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -71,11 +72,7 @@ pub trait ObjectAccess {
     fn write_full(&mut self, data: Bytes) -> Result<()>;
     /// Writes data at the end of the object, or creates the object.
     fn append(&mut self, data: Bytes) -> Result<()> {
-        let end_bytes = match self.stat() {
-            Ok(stat) => stat.size_bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => 0,
-            Err(error) => return Err(error),
-        };
+        let end_bytes = self.stat().optional()?.map_or(0, |stat| stat.size_bytes);
         op::check_object_size(end_bytes.saturating_add(data.len() as u64))?;
         self.write(end_bytes, data)
     }

@@ -200,6 +200,24 @@ impl fmt::Display for ErrorKind {
 /// `Result` with Benthic's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Makes items that may be missing optional.
+pub trait OptionalExtension<T> {
+    /// `None` in place of the error `NotFound`.
+    ///
+    /// # Errors
+    /// All other errors.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Err(error) if error.kind() == K::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
 /// Benthic's only public error: a [kind](ErrorKind) for programs, and a message with context for
 /// people.
 pub struct Error(Box<Inner>);

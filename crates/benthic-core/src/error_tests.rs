@@ -1,4 +1,4 @@
-use super::{Action, ERROR_TABLE, Error, ErrorKind, errno};
+use super::{Action, ERROR_TABLE, Error, ErrorKind, OptionalExtension, errno};
 use std::collections::BTreeSet;
 
 #[test]
@@ -60,4 +60,12 @@ fn a_message_names_the_operation_and_keeps_the_first_context() {
     let error = Error::new(ErrorKind::NotFound, "no such pool").with("pool", "a b\n").with("got", "");
     assert_eq!(error.to_string(), "no such pool pool=\"a b\\n\" got=\"\"");
     assert_eq!(error.context().next(), Some(("pool", "a b\n")));
+}
+
+#[test]
+fn only_a_missing_item_is_optional() {
+    let failed = |kind| Err::<u8, Error>(Error::new(kind, "the item cannot be read"));
+    assert_eq!(Ok::<u8, Error>(7).optional().unwrap(), Some(7));
+    assert_eq!(failed(ErrorKind::NotFound).optional().unwrap(), None);
+    assert_eq!(failed(ErrorKind::Unavailable).optional().unwrap_err().kind(), ErrorKind::Unavailable);
 }

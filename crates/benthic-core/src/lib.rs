@@ -53,7 +53,7 @@ pub use class::{
 pub use clock::{Clock, ManualClock, Stopwatch, SystemClock};
 pub use context::{GuestCost, GuestMethod, LogLevel, MethodContext, MethodLimits, ObjectAccess, call_method};
 pub use environment::{Environment, Random, SystemRandom};
-pub use error::{Action, Error, ErrorKind, Reason, Result};
+pub use error::{Action, Error, ErrorKind, OptionalExtension, Reason, Result};
 pub use failure::{CallFailure, ERASURE_CODED, FAILURES, FailureReport, LibraryFailures, LogMessage, cut};
 pub use fetch::{Fetch, Outputs};
 pub use meter::Meter;

@@ -3,8 +3,8 @@
 
 use benthic_core::{
     ClassCall, ClassRegistry, Clock, Error, ErrorKind, ExecOp, Guard, MethodFlags, MethodLimits,
-    ObjectAccess, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method,
-    limits, op,
+    ObjectAccess, OmapPage, OptionalExtension, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp,
+    WriteStep, call_method, limits, op,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -137,11 +137,7 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                     .with("wanted", wanted));
             }
             Guard::Xattr { name, compare, value } => {
-                let stored = match object.get_xattr(name) {
-                    Ok(stored) => stored,
-                    Err(error) if error.kind() == ErrorKind::NotFound => Bytes::new(),
-                    Err(error) => return Err(error),
-                };
+                let stored = object.get_xattr(name).optional()?.unwrap_or_default();
                 if !compare.holds(&stored, value) {
                     let message = "the comparison with the attribute does not hold";
                     return Err(Error::new(ErrorKind::Conflict, message).with("attribute", name));

@@ -10,7 +10,7 @@
 
 use crate::transfer::{COPIED_XATTR, Download, OmapDownload, remove_incomplete, stored_xxh3, write_next};
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{ErrorKind, Fetch, ObjectId, Pool, Result, Stat, WriteOp, limits};
+use benthic_core::{Fetch, ObjectId, OptionalExtension, Pool, Result, Stat, WriteOp, limits};
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,13 +35,13 @@ impl Snapshot {
     /// Reads the current version of an object; `None` if the object does not exist.
     pub async fn read(at: Location<'_>) -> Result<Option<Snapshot>> {
         let whole = Fetch::stat().and(Fetch::list_xattrs()).and(Fetch::omap_range(None, "", 1));
-        match at.pool.fetch(at.object, whole).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-            Ok((((stat, xattrs), page), version)) => {
-                Ok(Some(Snapshot { stat, version, xattrs, has_omap: !page.entries.is_empty() }))
-            }
-        }
+        let found = at.pool.fetch(at.object, whole).await.optional()?;
+        Ok(found.map(|(((stat, xattrs), page), version)| Snapshot {
+            stat,
+            version,
+            xattrs,
+            has_omap: !page.entries.is_empty(),
+        }))
     }
 
     /// Upper bound of the memory in bytes that a copy of this object takes.

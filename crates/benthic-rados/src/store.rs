@@ -6,7 +6,9 @@ use crate::errors::{self, c_string};
 use crate::ffi::IoCtx;
 use crate::pool::RadosPool;
 use async_trait::async_trait;
-use benthic_core::{ClassHost, ClassInfo, Clock, Error, ErrorKind, Pool, Result, Store, Wait, names};
+use benthic_core::{
+    ClassHost, ClassInfo, Clock, Error, ErrorKind, OptionalExtension, Pool, Result, Store, Wait, names,
+};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -147,10 +149,8 @@ impl Store for RadosStore {
 
 fn create_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
     // The monitors report success for the creation of an existing pool.
-    match pool_id(&shared.cluster, name) {
-        Ok(_) => return refuse_existing(shared, progress, name),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
+    if pool_id(&shared.cluster, name).optional()?.is_some() {
+        return refuse_existing(shared, progress, name);
     }
     let pgs = shared.options.pool_pgs;
     progress.begin_change()?;

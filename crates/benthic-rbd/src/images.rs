@@ -10,7 +10,7 @@ use benthic_block::{
     check_snapshot_name,
 };
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, ObjectId, Result, Store};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Result, Store};
 use benthic_rados::RadosStore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,11 +86,8 @@ impl RbdImages {
     /// Fails for an image that belongs to a group. librbd would take it out.
     async fn check_ungrouped(&self, name: &str) -> Result<()> {
         check_image_name(name)?;
-        let group = match self.look(name, None, RbdImage::group).await {
-            // The remains of an interrupted removal cannot be opened.
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            group => group?,
-        };
+        // The remains of an interrupted removal cannot be opened.
+        let group = self.look(name, None, RbdImage::group).await.optional()?.flatten();
         let Some(group) = group else { return Ok(()) };
         let message = "the image belongs to a group; `benthic image group remove` takes it out";
         Err(Error::new(ErrorKind::Conflict, message)

@@ -5,7 +5,7 @@
 //! is that of the bucket, or that of the bucket, a slash and the subject of the task.
 
 use crate::sal::{Bucket, Id, RecordChange, RecordKind, Sal};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension, Result};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -180,12 +180,8 @@ pub async fn forget_removed(sal: &dyn Sal, kind: RecordKind) -> Result<()> {
         let (page, more) = sal.list_records(kind, "", after.as_deref(), PAGE).await?;
         for (name, stored) in &page {
             let bucket = name.split_once('/').map_or(name.as_str(), |(bucket, _)| bucket);
-            match sal.bucket(bucket).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                bucket => {
-                    bucket?;
-                    continue;
-                }
+            if sal.bucket(bucket).await.optional()?.is_some() {
+                continue;
             }
             let (name, expected) = (name.clone(), Some(stored.clone()));
             match sal.swap_records(&[RecordChange { kind, name, expected, new: None }]).await {

@@ -18,7 +18,7 @@ pub mod write;
 
 use benthic_classes::digest::client::{compute, hash_in_client};
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Clock, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat};
+use benthic_core::{Clock, Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result, Stat};
 use bytes::Bytes;
 use layout::Layout;
 use lock::Locks;
@@ -175,10 +175,7 @@ impl Striped {
     /// `Corrupt` for attributes that do not form a valid layout; as [`Pool::read`].
     pub async fn read_head(&self) -> Result<Option<Head>> {
         let found = self.pool.fetch(&self.piece(0)?, Fetch::stat().and(Fetch::list_xattrs())).await;
-        let ((stat, xattrs), _) = match found {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            found => found?,
-        };
+        let Some(((stat, xattrs), _)) = found.optional()? else { return Ok(None) };
         Ok(Some(Head { state: StripedState::parse(&xattrs)?, is_marked: has_mark(&xattrs), stat }))
     }
 
@@ -285,19 +282,13 @@ async fn digest_in_store(pool: &dyn Pool, object: &ObjectId) -> Result<String> {
 }
 
 async fn exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
-    match pool.stat(object).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        stat => stat.map(|_| true),
-    }
+    Ok(pool.stat(object).await.optional()?.is_some())
 }
 
 /// Returns whether an object has an attribute of libradosstriper or Benthic; `None` if it is
 /// missing.
 async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
-    match pool.fetch(object, Fetch::list_xattrs()).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        found => Ok(Some(has_mark(&found?.0))),
-    }
+    Ok(pool.fetch(object, Fetch::list_xattrs()).await.optional()?.map(|found| has_mark(&found.0)))
 }
 
 fn encode(value: &impl Serialize) -> Result<Bytes> {

@@ -11,7 +11,7 @@ use super::{Note, PIECE_XATTR, Striped, blocking, digest, digest_of_all, window}
 use benthic_classes::digest::Algorithm;
 use benthic_classes::digest::client::compute;
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Error, ErrorKind, Fetch, Result, Stat};
+use benthic_core::{Error, ErrorKind, Fetch, OptionalExtension, Result, Stat};
 use bytes::{Bytes, BytesMut};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,10 +82,8 @@ impl StripedReader {
 
     /// The digest stored with a piece. Does not read the piece's data.
     pub async fn stored_digest(&self, piece: u64) -> Result<Option<String>> {
-        match self.at.pool.fetch(&self.at.piece(piece)?, Fetch::list_xattrs()).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            found => Ok(found?.0.get(PIECE_XATTR).and_then(|value| text(value))),
-        }
+        let found = self.at.pool.fetch(&self.at.piece(piece)?, Fetch::list_xattrs()).await.optional()?;
+        Ok(found.and_then(|(xattrs, _)| xattrs.get(PIECE_XATTR).and_then(|value| text(value))))
     }
 
     /// Reads a piece. The data of every piece except the first come from one version.
@@ -157,13 +155,10 @@ impl StripedReader {
     /// `Conflict` if it changed; as [`benthic_core::Pool::read`].
     pub async fn check_unchanged(&self, read_pieces: &Arc<Vec<ReadPiece>>, jobs: usize) -> Result<()> {
         self.watch.check()?;
-        let is_same = match self.at.read_complete().await {
-            Err(error) if error.kind() == ErrorKind::NotFound => false,
-            whole => {
-                let (layout, size_bytes, note, _) = whole?;
-                (layout, size_bytes, &note) == (self.layout, self.size_bytes, &self.note)
-            }
-        };
+        let whole = self.at.read_complete().await.optional()?;
+        let is_same = whole.is_some_and(|(layout, size_bytes, note, _)| {
+            (layout, size_bytes, &note) == (self.layout, self.size_bytes, &self.note)
+        });
         if !is_same {
             return Err(self.change_error());
         }
@@ -184,9 +179,8 @@ impl StripedReader {
     }
 
     async fn is_unchanged(&self, piece: u64, read_piece: &ReadPiece) -> Result<bool> {
-        let version = match self.at.pool.stat(&self.at.piece(piece)?).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            found => found?.1,
+        let Some((_, version)) = self.at.pool.stat(&self.at.piece(piece)?).await.optional()? else {
+            return Ok(false);
         };
         // A different version may result from a renewal of the lock, so compare the data too.
         Ok(read_piece.version == Some(version) || self.piece(piece).await?.1.digest == read_piece.digest)

@@ -4,7 +4,7 @@
 use super::lock::{Lock, Watch};
 use super::{BEGUN_XATTR, Head, Striped, StripedState};
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Compare, ErrorKind, Result, WriteOp};
+use benthic_core::{Compare, ErrorKind, OptionalExtension, Result, WriteOp};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -86,12 +86,7 @@ pub async fn pieces(
         next = batch.end;
         let find = |piece| {
             let (pool, object) = (Arc::clone(&at.pool), at.piece(piece));
-            async move {
-                match pool.stat(&object?).await {
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                    found => Ok(Some(found?.1)),
-                }
-            }
+            async move { Ok(pool.stat(&object?).await.optional()?.map(|found| found.1)) }
         };
         let mut versions = BTreeMap::new();
         at.run_jobs(batch.clone(), jobs, find, |piece, version| {

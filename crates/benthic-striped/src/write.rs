@@ -23,7 +23,9 @@ use super::{
     modified_unix_ns, remove, window,
 };
 use benthic_classes::lock::wire::Mode;
-use benthic_core::{Compare, Error, ErrorKind, Fetch, ObjectId, Pool, Result, WriteOp, WriteStep};
+use benthic_core::{
+    Compare, Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result, WriteOp, WriteStep,
+};
 use bytes::Bytes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -433,10 +435,7 @@ fn explain_conflict(error: Error, changed: &str) -> Error {
 /// piece and leave the attribute in place.
 async fn find_piece(pool: &dyn Pool, object: &ObjectId, len_bytes: u64, digest: &str) -> Result<FoundPiece> {
     let found = pool.fetch(object, Fetch::stat().and(Fetch::list_xattrs())).await;
-    let ((stat, xattrs), version) = match found {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FoundPiece::Missing),
-        found => found?,
-    };
+    let Some(((stat, xattrs), version)) = found.optional()? else { return Ok(FoundPiece::Missing) };
     let is_kept = xattrs.get(PIECE_XATTR).is_some_and(|kept| kept == digest.as_bytes());
     if is_kept && stat.size_bytes == len_bytes && digest_in_store(pool, object).await? == digest {
         return Ok(FoundPiece::Same(version));

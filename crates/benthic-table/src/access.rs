@@ -13,7 +13,7 @@ use crate::ids::{Id, access_object};
 use crate::object;
 use crate::table::Table;
 use crate::wire::{check_fields, corrupt as undecodable};
-use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp};
+use benthic_core::{Error, ErrorKind, Fetch, OptionalExtension, Result, WriteOp};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -302,11 +302,8 @@ impl Table {
 
     async fn read_access(&self) -> Result<Option<(Access, u64)>> {
         let whole = Fetch::read(0, ACCESS_BYTES_MAX as u64 + 1);
-        match self.pool().fetch(&access_object(self.id)?, whole).await {
-            Ok((bytes, version)) => Ok(Some((Access::decode(&bytes)?, version))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.pool().fetch(&access_object(self.id)?, whole).await.optional()?;
+        found.map(|(bytes, version)| Ok((Access::decode(&bytes)?, version))).transpose()
     }
 
     /// Adds records of access, if the table still records it. Sums without a time get the current

@@ -9,7 +9,7 @@ use crate::groups::{ObjectPart, join_footers};
 use crate::ids::{Id, TableObject};
 use crate::pause::pause;
 use arrow::array::RecordBatch;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result, WriteOp, limits};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Pool, Result, WriteOp, limits};
 use benthic_index::Rows;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -86,13 +86,7 @@ pub(crate) async fn remove_all(
 }
 
 async fn remove(pool: &Arc<dyn Pool>, id: &ObjectId) -> Result<()> {
-    retry(|| async {
-        match pool.remove(id).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            outcome => outcome,
-        }
-    })
-    .await
+    retry(|| async { pool.remove(id).await.optional().map(drop) }).await
 }
 
 /// Runs an idempotent operation, and repeats it with exponential backoff while its outcome is

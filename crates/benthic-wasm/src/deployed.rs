@@ -16,7 +16,8 @@
 use crate::{Call, Function, Limits, MODULE_BYTES_MAX, Manifest, Module, ModuleId, Signatures, Wasm};
 use benthic_core::names::CLASSES_NAMESPACE;
 use benthic_core::{
-    ClassCall, ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits,
+    ClassCall, ClassInfo, Clock, Error, ErrorKind, Fetch, ObjectId, OmapPage, OptionalExtension, Pool,
+    Result, WriteOp, limits,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -197,9 +198,8 @@ async fn write_change(pool: &dyn Pool, op: WriteOp, change: &Change) -> Result<(
 pub async fn audit(pool: &dyn Pool) -> Result<Vec<Change>> {
     let entries = Fetch::omap_range(None, AUDIT_PREFIX, limits::OMAP_PAGE_ENTRIES_MAX);
     let next = Fetch::omap_get([AUDIT_NEXT]);
-    let ((entries, next), _) = match pool.fetch(&records()?, entries.and(next)).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        found => found?,
+    let Some(((entries, next), _)) = pool.fetch(&records()?, entries.and(next)).await.optional()? else {
+        return Ok(Vec::new());
     };
     let damaged = || Error::new(ErrorKind::Corrupt, "the audit log is damaged");
     let next = next.entries.first().map_or(Ok(0), |(_, next)| {
@@ -226,9 +226,9 @@ fn encode(record: &impl Serialize) -> Result<Bytes> {
 pub async fn find(pool: &dyn Pool, name: &str) -> Result<Option<DeployedClass>> {
     let current = Fetch::omap_get([current_key(name)]);
     let versions = Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX);
-    let ((current, versions), _) = match pool.fetch(&records()?, current.and(versions)).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        found => found?,
+    let Some(((current, versions), _)) = pool.fetch(&records()?, current.and(versions)).await.optional()?
+    else {
+        return Ok(None);
     };
     let Some((_, current)) = current.entries.first() else { return Ok(None) };
     parse(name, current, &versions).map(Some).map_err(|error| error.with("class", name))
@@ -272,10 +272,7 @@ pub async fn list(pool: &dyn Pool) -> Result<Vec<DeployedClass>> {
     let (mut classes, mut after) = (Vec::new(), None);
     loop {
         let fetch = Fetch::omap_range(after, CURRENT_PREFIX, limits::OMAP_PAGE_ENTRIES_MAX);
-        let (page, _) = match pool.fetch(&records()?, fetch).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(classes),
-            page => page?,
-        };
+        let Some((page, _)) = pool.fetch(&records()?, fetch).await.optional()? else { return Ok(classes) };
         for (key, _) in &page.entries {
             let name = String::from_utf8_lossy(&key[CURRENT_PREFIX.len()..]);
             classes.extend(find(pool, &name).await?);
@@ -363,13 +360,8 @@ pub async fn undeploy(
     id: Option<ModuleId>,
     actor: Actor<'_>,
 ) -> Result<Vec<ModuleId>> {
-    let (page, _) = match pool
-        .fetch(&records()?, Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX))
-        .await
-    {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone(name)),
-        page => page?,
-    };
+    let versions = Fetch::omap_range(None, version_prefix(name), limits::OMAP_PAGE_ENTRIES_MAX);
+    let Some((page, _)) = pool.fetch(&records()?, versions).await.optional()? else { return Err(gone(name)) };
     // From the keys alone, so that a damaged record can be removed.
     let known = page.entries.iter().filter_map(|(key, _)| id_of(key));
     let removed: Vec<ModuleId> = known.filter(|known| id.is_none_or(|id| *known == id)).collect();

@@ -15,7 +15,7 @@ use crate::groups::ImageGroups;
 use crate::names::{check_group_name, check_snapshot_name};
 use async_trait::async_trait;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result, WriteOp, wire_struct};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result, WriteOp, wire_struct};
 use bytes::Bytes;
 use futures::future::join_all;
 use std::collections::HashMap;
@@ -227,10 +227,7 @@ impl PoolImages {
         let (snapshot, value) = self.load_group_snapshot(group, name).await?;
         for member in snapshot.members {
             let id = ImageId(member.image);
-            let header = match Header::load(&*self.pool, id).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                header => header?,
-            };
+            let Some(header) = Header::load(&*self.pool, id).await.optional()? else { continue };
             if header.snapshot(name).is_ok_and(|found| found.number == member.snapshot) {
                 let address = self.address_of(id).await?;
                 let change = Change::RemoveSnapshot { name: name.to_owned() };
@@ -249,10 +246,7 @@ impl PoolImages {
             let (id, number) = (ImageId(member.image), member.snapshot);
             let address = self.address_of(id).await?;
             let opened = async {
-                let header = match Header::load(&*self.pool, id).await {
-                    Err(error) if error.kind() == ErrorKind::NotFound => None,
-                    header => Some(header?),
-                };
+                let header = Header::load(&*self.pool, id).await.optional()?;
                 let has = header
                     .is_some_and(|header| header.snapshot(name).is_ok_and(|found| found.number == number));
                 if !has {

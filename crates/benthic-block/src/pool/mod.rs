@@ -37,7 +37,7 @@ use crate::limits::Limits;
 use crate::names::{check_image_name, check_snapshot_name};
 use async_trait::async_trait;
 use benthic_core::codec::Wire;
-use benthic_core::{Environment, Error, ErrorKind, Pool, Result, Store, WriteOp};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension, Pool, Result, Store, WriteOp};
 use futures::future::BoxFuture;
 use header::{GENERATION_XATTR, Header, Parent, Snapshot};
 use image::{Parts, PoolImage};
@@ -194,10 +194,8 @@ impl Images for PoolImages {
                 "images outside a Ceph cluster have all data in their own pool; leave the data pool out";
             return Err(Error::new(ErrorKind::Unsupported, message).with("data_pool", data_pool));
         }
-        match self.find(name).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-            Ok(_) => return Err(self.already_exists(name)),
+        if self.find(name).await.optional()?.is_some() {
+            return Err(self.already_exists(name));
         }
         let id = ImageId::draw(&self.environment)?;
         self.create_header(id, &new_header(&options, None)).await?;

@@ -6,7 +6,7 @@ use super::PoolImages;
 use super::objects::{ImageId, names_object};
 use crate::names::check_image_name;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp, limits};
+use benthic_core::{Error, ErrorKind, Fetch, OptionalExtension, Result, WriteOp, limits};
 use bytes::Bytes;
 
 impl PoolImages {
@@ -19,10 +19,8 @@ impl PoolImages {
 
     /// The value under one key.
     pub(super) async fn entry(&self, key: &str) -> Result<Option<Bytes>> {
-        match self.pool.fetch(&names_object()?, Fetch::omap_get([key.to_owned()])).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            found => Ok(found?.0.entries.into_iter().next().map(|(_, value)| value)),
-        }
+        let found = self.pool.fetch(&names_object()?, Fetch::omap_get([key.to_owned()])).await.optional()?;
+        Ok(found.and_then(|(page, _)| page.entries.into_iter().next()).map(|(_, value)| value))
     }
 
     /// Gives a new image its name.
@@ -79,9 +77,8 @@ impl PoolImages {
         let mut after = None;
         loop {
             let request = Fetch::omap_range(after, prefix.to_owned(), limits::OMAP_PAGE_ENTRIES_MAX);
-            let page = match self.pool.fetch(&object, request).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(entries),
-                found => found?.0,
+            let Some((page, _)) = self.pool.fetch(&object, request).await.optional()? else {
+                return Ok(entries);
             };
             after = page.entries.last().map(|(key, _)| key.clone());
             for (key, value) in page.entries {

@@ -7,7 +7,7 @@ use super::{Header, PoolImages};
 use crate::contract::TrashedImage;
 use crate::names::check_image_name;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result, WriteOp, wire_struct};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result, WriteOp, wire_struct};
 use bytes::Bytes;
 use futures::stream::TryStreamExt;
 use std::time::Duration;
@@ -87,11 +87,8 @@ impl PoolImages {
 
     /// Removes an image, and then its entry among the names.
     pub(super) async fn remove_image(&self, id: ImageId, key: &str, value: Bytes) -> Result<()> {
-        let header = match Header::load(&*self.pool, id).await {
-            // An earlier removal was interrupted at the very end.
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            header => Some(header?),
-        };
+        // An earlier removal was interrupted at the very end.
+        let header = Header::load(&*self.pool, id).await.optional()?;
         if let Some(header) = header {
             let header = match header.is_removing {
                 true => header,

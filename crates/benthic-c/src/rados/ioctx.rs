@@ -8,7 +8,7 @@ use crate::rados::order::Ordered;
 use crate::runtime::{runtime, wait};
 use benthic_core::error::errno;
 use benthic_core::names::{APPLICATIONS_NAMESPACE, is_reserved_namespace};
-use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result};
+use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -157,10 +157,8 @@ impl Ioctx {
                 let page = self.pool.list(request.clone()).await?;
                 let counted = |object: &&ObjectId| object.namespace() != APPLICATIONS_NAMESPACE;
                 for object in page.objects.iter().filter(counted) {
-                    match self.pool.stat(object).await {
-                        Ok((stat, _)) => (objects, bytes) = (objects + 1, bytes + stat.size_bytes),
-                        Err(error) if error.kind() == ErrorKind::NotFound => {}
-                        Err(error) => return Err(error),
+                    if let Some((stat, _)) = self.pool.stat(object).await.optional()? {
+                        (objects, bytes) = (objects + 1, bytes + stat.size_bytes);
                     }
                 }
                 request.after = page.next;

@@ -5,7 +5,7 @@
 use crate::rados::ioctx::Done;
 use benthic_classes::lock::client::{HeldLock, LockRequest, break_lock, list};
 use benthic_classes::lock::wire::ListedLock;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Pool, Result};
 use std::sync::Arc;
 
 /// A holder may renew its lock.
@@ -52,10 +52,7 @@ pub async fn find(pool: &dyn Pool, object: &ObjectId, name: &str) -> Result<Opti
 }
 
 async fn is_held(pool: &dyn Pool, object: &ObjectId, name: &str, owner: &str, cookie: &str) -> Result<bool> {
-    let lock = match find(pool, object, name).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        lock => lock?,
-    };
+    let lock = find(pool, object, name).await.optional()?.flatten();
     let mut holders = lock.into_iter().flat_map(|lock| lock.holders);
     Ok(holders.any(|holder| holder.owner == owner && holder.cookie == cookie))
 }

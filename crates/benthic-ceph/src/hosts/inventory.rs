@@ -3,7 +3,7 @@
 
 use crate::cluster_client::{ClusterClient, in_json};
 use crate::cluster_state::{OsdMap, parse};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
@@ -131,10 +131,10 @@ impl Inventory {
         let metadata: Vec<Metadata> = client.monitor_state(json!({ "prefix": "osd metadata" })).await?;
         let mut metadata: BTreeMap<i32, Metadata> = metadata.into_iter().map(|osd| (osd.id, osd)).collect();
         let up: Vec<i32> = map.osds.iter().filter(|osd| osd.is_up()).map(|osd| osd.id).collect();
-        let read = up.into_iter().map(async |id| match settings(client, id).await {
-            // It went down meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => Ok(Some((id, read?))),
+        // An OSD that went down meanwhile is left out.
+        let read = up.into_iter().map(async |id| {
+            let read = settings(client, id).await.optional()?;
+            Ok(read.map(|settings| (id, settings)))
         });
         let read: Vec<Option<(i32, ClassSettings)>> =
             stream::iter(read).buffer_unordered(REQUESTS_AT_ONCE).try_collect().await?;

@@ -8,16 +8,12 @@ use super::wire::{
     Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_class, check_key, check_limit,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, ErrorKind, MethodContext, OptionalExtension, Result};
 use std::collections::BTreeMap;
 
 pub(super) fn init(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let Init { bucket, shard } = Init::from_input(input)?;
-    let found = match load_header(context) {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        header => header?,
-    };
-    if let Some(header) = found {
+    if let Some(header) = load_header(context).optional()?.flatten() {
         if (header.bucket, header.shard) == (bucket, shard) {
             return Ok(Vec::new());
         }

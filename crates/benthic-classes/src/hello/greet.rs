@@ -1,7 +1,7 @@
 //! Ordinary methods: one needs no data, one writes, one reads.
 
 use super::GREETING_XATTR;
-use benthic_core::{Error, ErrorKind, LogLevel, MethodContext, Result};
+use benthic_core::{Error, ErrorKind, LogLevel, MethodContext, OptionalExtension, Result};
 
 /// Limit of a name's length.
 const NAME_BYTES_MAX: usize = 100;
@@ -46,13 +46,9 @@ pub fn say_hello(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
 /// `AlreadyExists` if the object exists; as [`say`].
 pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let greeting = greeting(input)?;
-    match context.stat() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-        Ok(_) => {
-            let message = "record creates a new object, but this object exists";
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
-        }
+    if context.stat().optional()?.is_some() {
+        let message = "record creates a new object, but this object exists";
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     context.write_full(greeting.clone())?;
     context.set_xattr(GREETING_XATTR, greeting)?;

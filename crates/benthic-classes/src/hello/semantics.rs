@@ -1,7 +1,7 @@
 //! Shows how a method sees its own operation, and that a failed method leaves nothing behind.
 
 use super::{OBSERVATION_XATTR, wire::Observation};
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, ErrorKind, MethodContext, OptionalExtension, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -18,10 +18,11 @@ const NAMES_MAX: usize = 8;
 /// `LimitExceeded` if the object becomes too large.
 pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let data = none_if_missing(context.read(0, DATA_BYTES_MAX))?.map(|data| text(&data));
-    let xattrs =
-        none_if_missing(context.list_xattrs())?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
-    let omap_keys = none_if_missing(context.omap_range(None, b"", NAMES_MAX))?
+    let data = context.read(0, DATA_BYTES_MAX).optional()?.map(|data| text(&data));
+    let xattrs = context.list_xattrs().optional()?.map(|xattrs| xattrs.into_keys().take(NAMES_MAX).collect());
+    let omap_keys = context
+        .omap_range(None, b"", NAMES_MAX)
+        .optional()?
         .map(|page| page.entries.iter().map(|(key, _)| text(key)).collect());
 
     let addition = if input.is_empty() { Bytes::from_static(b"new") } else { Bytes::copy_from_slice(input) };
@@ -80,12 +81,4 @@ pub(super) fn write_everywhere(context: &mut MethodContext<'_>) -> Result<()> {
     context.write_full(&b"these data are discarded"[..])?;
     context.set_xattr("hello.lost", "lost")?;
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.lost"), Bytes::new())]))
-}
-
-fn none_if_missing<T>(result: Result<T>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -25,8 +25,8 @@ mod tests;
 pub mod wire;
 
 use benthic_core::{
-    Class, Clock, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult, Result,
-    SystemClock,
+    Class, Clock, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult,
+    OptionalExtension, Result, SystemClock,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -212,23 +212,15 @@ fn key(name: &str) -> Bytes {
 
 /// The stored lock, including expired holders.
 fn load(context: &mut MethodContext<'_>, name: &str) -> Result<Option<LockState>> {
-    match or_empty(context.omap_get(&[key(name)]))?.pop() {
+    match context.omap_get(&[key(name)]).optional()?.unwrap_or_default().pop() {
         Some((_, value)) => LockState::decode(&value).map(Some).map_err(|error| error.with("lock", name)),
         None => Ok(None),
     }
 }
 
 fn entries(context: &mut MethodContext<'_>) -> Result<Vec<(Bytes, Bytes)>> {
-    // The limits ensure that all entries fit into one page.
-    or_empty(context.omap_range(None, KEY_PREFIX.as_bytes(), LOCKS_MAX).map(|page| page.entries))
-}
-
-/// Treats a missing object as one without locks.
-fn or_empty(entries: Result<Vec<(Bytes, Bytes)>>) -> Result<Vec<(Bytes, Bytes)>> {
-    match entries {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        other => other,
-    }
+    // The limits ensure that all entries fit into one page. A missing object has no locks.
+    Ok(context.omap_range(None, KEY_PREFIX.as_bytes(), LOCKS_MAX).optional()?.unwrap_or_default().entries)
 }
 
 /// The keys of locks without live holders, to remove if the object is at its limit of locks.

@@ -24,7 +24,8 @@ mod tests;
 pub mod wire;
 
 use benthic_core::{
-    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Result, limits,
+    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, OptionalExtension, Result,
+    limits,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -266,10 +267,10 @@ fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
     let mut keys: Vec<Bytes> = Vec::new();
     loop {
         let after = keys.last().cloned();
-        let page = match context.omap_range(after.as_deref(), prefix.as_bytes(), usize::MAX) {
-            // The object does not exist yet.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(keys),
-            page => page?,
+        // The object does not exist yet.
+        let Some(page) = context.omap_range(after.as_deref(), prefix.as_bytes(), usize::MAX).optional()?
+        else {
+            return Ok(keys);
         };
         keys.extend(page.entries.into_iter().map(|(key, _)| key));
         if keys.len() > KEYS_MAX {

@@ -3,7 +3,7 @@
 
 use super::cp::plan::Target;
 use crate::jobs;
-use benthic_core::{Error, ErrorKind, Namespaces, ObjectId, Pool, Result, Stat};
+use benthic_core::{Error, ErrorKind, Namespaces, ObjectId, OptionalExtension, Pool, Result, Stat};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -49,10 +49,8 @@ impl Below {
         let stats = objects.map_ok(move |object| {
             let pool = Arc::clone(&pool);
             async move {
-                match pool.stat(&object).await {
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                    found => found.map(|(stat, _)| Some((object, stat))),
-                }
+                let found = pool.stat(&object).await.optional();
+                found.map(|found| found.map(|(stat, _)| (object, stat)))
             }
         });
         stats.try_buffered(STATS_AT_ONCE).try_filter_map(|found| ready(Ok(found))).boxed()

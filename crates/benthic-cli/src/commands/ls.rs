@@ -3,7 +3,9 @@
 use crate::commands::below::STATS_AT_ONCE;
 use crate::{commands, jobs};
 use benthic_core::names::is_reserved_namespace;
-use benthic_core::{Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, Pool, PoolAddress, Result, Stat};
+use benthic_core::{
+    Error, ErrorKind, Namespaces, ObjectAddress, ObjectId, OptionalExtension, Pool, PoolAddress, Result, Stat,
+};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_json;
 use benthic_program::session::Session;
@@ -138,9 +140,5 @@ async fn look_up(
         };
         return Ok(Some((object, detail)));
     }
-    match pool.stat(&object).await {
-        Ok((stat, _)) => Ok(Some((object, Detail::Stat(stat)))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+    Ok(pool.stat(&object).await.optional()?.map(|(stat, _)| (object, Detail::Stat(stat))))
 }

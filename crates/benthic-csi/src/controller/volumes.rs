@@ -12,7 +12,7 @@ use crate::messages::{
 use crate::names::{self, for_clone, is_for_clone, is_ours};
 use crate::volume::{Sizes, Usage};
 use benthic_block::{Change, CreateOptions, Geometry, ImageAddress, Images, OpenMode};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Error, ErrorKind, OptionalExtension};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use tonic::Code;
@@ -312,8 +312,5 @@ async fn remove_snapshots(images: &dyn Images, address: &ImageAddress, snapshots
 
 /// Removes a snapshot, which may be gone already.
 async fn remove_snapshot(images: &dyn Images, image: &str, name: String) -> Result<(), Error> {
-    match images.change(image, Change::RemoveSnapshot { name }).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    images.change(image, Change::RemoveSnapshot { name }).await.optional().map(drop)
 }

@@ -24,7 +24,7 @@ use crate::lease::{self, Lease};
 use crate::sal::{
     Bucket, Change, Event, EventState, Finish, Id, Object, QueuePlace, QueueState, RecordKind, Sal, Settle,
 };
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension, Result};
 use benthic_program::units::no_control;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -201,10 +201,7 @@ impl Deliverer {
         let now_ms = self.monotonic_ms();
         self.brokers.forget_idle(now_ms);
         self.senders.forget_idle(now_ms);
-        let bucket = match self.sal.bucket(bucket).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeSet::new()),
-            bucket => bucket?,
-        };
+        let Some(bucket) = self.sal.bucket(bucket).await.optional()? else { return Ok(BTreeSet::new()) };
         let queues = self.sal.queues(&bucket).await?;
         self.backoff.forget_empty(bucket.id, &queues);
         Ok(queues.into_iter().filter(|(_, state)| state.waiting > 0).map(|(place, _)| place.queue).collect())
@@ -216,10 +213,7 @@ impl Deliverer {
     /// # Errors
     /// Those of the store.
     pub async fn deliver(&self, bucket: &str, queue: &str) -> Result<Option<Duration>> {
-        let bucket = match self.sal.bucket(bucket).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            bucket => bucket?,
-        };
+        let Some(bucket) = self.sal.bucket(bucket).await.optional()? else { return Ok(None) };
         let queues = self.sal.queues(&bucket).await?;
         let now_ms = self.monotonic_ms();
         let is_due =

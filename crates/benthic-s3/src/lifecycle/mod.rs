@@ -25,7 +25,7 @@ use crate::sal::{
     Bucket, Change, Condition, Delete, Entry, List, ListKind, ListPosition, ListedUpload, RecordKind, Sal,
     Seen, Transition,
 };
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension, Result};
 use bytes::Bytes;
 use futures::StreamExt;
 use rules::{Candidate, Candidates, Due, choose};
@@ -177,10 +177,7 @@ impl Lifecycle<'_> {
 
     /// The bucket and its rules as they are now; `None` if it is gone or has no rules.
     async fn reload(&self, bucket: &Bucket) -> Result<Option<(Bucket, Rules)>> {
-        let now = match self.sal.bucket(&bucket.name).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            now => now?,
-        };
+        let Some(now) = self.sal.bucket(&bucket.name).await.optional()? else { return Ok(None) };
         if now.id != bucket.id {
             return Ok(None);
         }
@@ -291,9 +288,10 @@ impl Lifecycle<'_> {
         let Candidate { version, replaced_ms, .. } = candidate;
         let mut tags = Vec::new();
         if due.iter().any(|due| !due.tags.is_empty()) {
-            let object = match self.sal.object(bucket, &version.key, Some(version.version)).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Outcome::Kept),
-                object => object?,
+            let Some(object) =
+                self.sal.object(bucket, &version.key, Some(version.version)).await.optional()?
+            else {
+                return Ok(Outcome::Kept);
             };
             // The removal fails if the version has changed since the listing.
             tags = tags::get(&object.attributes).map_err(|error| corrupt(&error.to_string()))?;

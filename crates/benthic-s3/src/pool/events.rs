@@ -6,7 +6,7 @@ use crate::sal::{Bucket, Event, EventState, Events, NewEvent, QueuePlace, QueueS
 use async_trait::async_trait;
 use benthic_classes::bucket::{keys, state, wire};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Fetch, Result, limits};
+use benthic_core::{Error, ErrorKind, Fetch, OptionalExtension, Result, limits};
 use bytes::Bytes;
 
 /// Converts the events of a change.
@@ -90,21 +90,18 @@ impl Events for PoolSal {
         };
         let after = after.map(|number| key(&place.queue, number));
         let entries_max = events_max.clamp(1, limits::OMAP_PAGE_ENTRIES_MAX);
-        match self.index.fetch(&shard, Fetch::omap_range(after, prefix, entries_max)).await {
-            Ok((page, _)) => Ok((page.entries.iter().map(event).collect::<Result<_>>()?, page.more)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok((Vec::new(), false)),
-            Err(error) => Err(error),
-        }
+        let range = Fetch::omap_range(after, prefix, entries_max);
+        let Some((page, _)) = self.index.fetch(&shard, range).await.optional()? else {
+            return Ok((Vec::new(), false));
+        };
+        Ok((page.entries.iter().map(event).collect::<Result<_>>()?, page.more))
     }
 
     async fn settle(&self, bucket: &Bucket, place: &QueuePlace, settle: &Settle) -> Result<()> {
         let Settle { done, dead, revived } = settle.clone();
         let dead = dead.into_iter().map(|(number, reason)| wire::FailedEvent { number, reason }).collect();
         let settle = wire::Settle { queue: place.queue.clone(), now_ms: self.now_ms(), done, dead, revived };
-        match self.call(&self.names.shard(bucket.id, place.shard)?, "settle", &settle).await {
-            // The bucket is gone, and its events with it.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
+        // The bucket is gone, and its events with it.
+        self.call(&self.names.shard(bucket.id, place.shard)?, "settle", &settle).await.optional().map(drop)
     }
 }

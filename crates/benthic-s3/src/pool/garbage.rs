@@ -13,7 +13,7 @@ use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{self, Data, Write};
 use benthic_classes::bucket::wire::{SWEEP_MAX, Sweep};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Result, WriteOp};
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Result, WriteOp};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
@@ -221,10 +221,7 @@ impl PoolSal {
             for (key, _) in &page.entries {
                 let (name, _) = keys::unescape(&key[1..])?;
                 let upload = keys::id_at_end(key).ok_or_else(malformed_key)?;
-                match self.abort_in(shard, name, upload.into()).await {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    result => result?,
-                }
+                self.abort_in(shard, name, upload.into()).await.optional()?;
             }
             if !page.more {
                 return Ok(());
@@ -237,9 +234,8 @@ impl PoolSal {
         let kinds =
             [keys::CURRENT, keys::OLDER, keys::UPLOAD, keys::PART, keys::GROUP, keys::TAG, keys::GARBAGE];
         let ranges = Fetch::all(kinds.map(|kind| Fetch::omap_range(None, vec![kind], 1)));
-        let (pages, version) = match self.index.fetch(shard, ranges).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-            found => found?,
+        let Some((pages, version)) = self.index.fetch(shard, ranges).await.optional()? else {
+            return Ok(true);
         };
         if pages.iter().any(|page| !page.entries.is_empty()) || self.has_intents(shard).await? {
             return Ok(false);

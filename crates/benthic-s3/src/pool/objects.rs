@@ -16,7 +16,7 @@ use benthic_classes::bucket::state::{Body, Group, Head, Manifest, Release, Segme
 use benthic_classes::bucket::wire::{
     self, Append, Begin, Get, Put, Reserve, SetAttributes, Share, Sweep, Unshare,
 };
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Reason, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Pool, Reason, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -182,11 +182,11 @@ impl PoolSal {
         let Release { group, tag } = *release;
         let free_at_ms = self.now_ms().saturating_add(self.options.grace_ms);
         let unshare = Unshare { group: group.write, tag, free_at_ms };
-        match self.call(&self.names.shard(group.bucket, group.shard)?, "release", &unshare).await {
-            // The shard and all of its entries are gone.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
+        // The shard and all of its entries are gone.
+        self.call(&self.names.shard(group.bucket, group.shard)?, "release", &unshare)
+            .await
+            .optional()
+            .map(drop)
     }
 }
 

@@ -6,7 +6,9 @@ use benthic_classes::bucket::keys;
 use benthic_classes::bucket::state::{Header, Outcome, Write};
 use benthic_classes::bucket::wire::{self, Gate, Times};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OmapPage, Pool, Result, WriteOp, limits};
+use benthic_core::{
+    Error, ErrorKind, Fetch, ObjectId, OmapPage, OptionalExtension, Pool, Result, WriteOp, limits,
+};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
@@ -148,11 +150,7 @@ impl PoolSal {
     ) -> Result<OmapPage> {
         let prefix = Bytes::copy_from_slice(prefix);
         let range = Fetch::omap_range(after, prefix, limits::OMAP_PAGE_ENTRIES_MAX);
-        match self.index.fetch(object, range).await {
-            Ok((page, _)) => Ok(page),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(OmapPage::default()),
-            Err(error) => Err(error),
-        }
+        Ok(self.index.fetch(object, range).await.optional()?.unwrap_or_default().0)
     }
 
     /// Calls `visit` with all omap entries of an index object that have this prefix, in key order.
@@ -204,11 +202,7 @@ pub(super) async fn write_with_retries(pool: &dyn Pool, object: &ObjectId, op: W
 
 /// Removes an object that may be gone already. Returns whether it existed, as far as known.
 pub(super) async fn remove_if_exists(pool: &dyn Pool, object: &ObjectId) -> Result<bool> {
-    match write_with_retries(pool, object, WriteOp::new().remove()).await {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
+    Ok(write_with_retries(pool, object, WriteOp::new().remove()).await.optional()?.is_some())
 }
 
 /// Runs the calls with limited concurrency. The results are in the order of the calls.

@@ -16,7 +16,7 @@ use crate::sal::{
     Attributes, Bucket, BucketCheck, Buckets, Entry, List, ListKind, NewBucket, Quota, Sal, Usage, Versioning,
 };
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
 use hyper::Method;
 use std::collections::BTreeSet;
 
@@ -192,10 +192,8 @@ impl Buckets for UpstreamSal {
         check_quota(&new.quota)?;
         check_settings(&new.attributes)?;
         let name = new.name.clone();
-        match self.bucket(&name).await {
-            Ok(_) => return Err(objects_error(ErrorKind::AlreadyExists, "the bucket exists")),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if self.bucket(&name).await.optional()?.is_some() {
+            return Err(objects_error(ErrorKind::AlreadyExists, "the bucket exists"));
         }
         let versioning = new.versioning;
         let mut created = self.sal.create_bucket(new.clone()).await;
@@ -234,10 +232,7 @@ impl Buckets for UpstreamSal {
 
     async fn bucket(&self, name: &str) -> Result<Bucket> {
         // Checks the name, and answers while the upstream is unreachable.
-        let record = match self.sal.bucket(name).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            found => Some(found?),
-        };
+        let record = self.sal.bucket(name).await.optional()?;
         match (self.versioning(name).await, record) {
             (Ok(versioning), Some(record)) if record.versioning == versioning => Ok(record),
             (Ok(versioning), _) => self.record_of(name, versioning).await,

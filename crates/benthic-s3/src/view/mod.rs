@@ -26,7 +26,9 @@ use crate::sal::{
     WriteResult, Writer,
 };
 use async_trait::async_trait;
-use benthic_core::{Environment, Error, ErrorKind, Fetch, ObjectId, Pool, Result, Stat, Store};
+use benthic_core::{
+    Environment, Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result, Stat, Store,
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use names::{Found, NameLists};
@@ -125,11 +127,8 @@ impl ViewSal {
                 return Ok(Some(Entry::Prefix(text)));
             }
             let Some(object) = view.object(&text) else { return Ok(None) };
-            match pool.stat(&object).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-                Ok((stat, version)) => Ok(Some(Entry::Version(listed_version(text, version, &stat)))),
-            }
+            let entry = |(stat, version)| Entry::Version(listed_version(text, version, &stat));
+            pool.stat(&object).await.optional().map(|found| found.map(entry))
         });
         let entries: Vec<Result<Option<Entry>>> =
             futures::stream::iter(lookups).buffered(LOOKUPS_IN_FLIGHT).collect().await;

@@ -6,7 +6,10 @@
 
 use super::Format;
 use super::unknown_format;
-use benthic_core::{Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result};
+use benthic_core::{
+    Error, ErrorKind, Fetch, ListRequest, Namespaces, ObjectAddress, ObjectId, OptionalExtension, Pool,
+    Result,
+};
 use bytes::{Buf, Bytes};
 use futures::executor::block_on;
 use futures::stream::{StreamExt, TryStreamExt};
@@ -41,9 +44,8 @@ pub struct PoolObject {
 /// many objects; as [`Pool::list`].
 pub async fn find_objects(pool: &Arc<dyn Pool>, at: &ObjectAddress) -> Result<Vec<PoolObject>> {
     let named = |error: Error| error.with("object", at);
-    match PoolObject::find(pool, at.object.clone()).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        found => return Ok(vec![found?]),
+    if let Some(found) = PoolObject::find(pool, at.object.clone()).await.optional()? {
+        return Ok(vec![found]);
     }
     let name = at.object.name();
     let Some(first_wildcard) = name.find(['*', '?', '[']) else {

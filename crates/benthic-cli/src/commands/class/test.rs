@@ -5,7 +5,7 @@ use super::cases::{self, CONTENT_BYTES_MAX, Case, Content};
 use super::profile::{self, Profile};
 use benthic_core::{
     Class, ClassCall, ClassRegistry, Error, ErrorKind, Fetch, Method, MethodContext, MethodFlags,
-    MethodResult, ObjectId, Pool, ReadOp, ReadOutput, Result, WriteOp,
+    MethodResult, ObjectId, OptionalExtension, Pool, ReadOp, ReadOutput, Result, WriteOp,
 };
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::local::read_file;
@@ -239,19 +239,13 @@ impl Runner {
     async fn result(&self, case: &Case, output: &Bytes) -> Result<Bytes> {
         match &self.module.manifest().method(&case.method)?.result_xattr {
             None => Ok(output.clone()),
-            Some(xattr) => match self.pool.get_xattr(&self.object, xattr).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(Bytes::new()),
-                value => value,
-            },
+            Some(xattr) => Ok(self.pool.get_xattr(&self.object, xattr).await.optional()?.unwrap_or_default()),
         }
     }
 
     async fn state(&self) -> Result<ObjectState> {
         let op = ReadOp::new().stat().read(0, CONTENT_BYTES_MAX).list_xattrs().omap_range(None, "", 1_000);
-        match self.pool.read(&self.object, op).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            reply => Ok(Some(reply?.outputs)),
-        }
+        Ok(self.pool.read(&self.object, op).await.optional()?.map(|reply| reply.outputs))
     }
 
     fn compare_outcome(
@@ -311,8 +305,7 @@ impl Runner {
         };
         if let Some(expected) = &case.expect.object {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let size_bytes =
-                none_if_missing(self.pool.stat(&self.object).await)?.map(|(stat, _)| stat.size_bytes);
+            let size_bytes = self.pool.stat(&self.object).await.optional()?.map(|(stat, _)| stat.size_bytes);
             let is_large = size_bytes.is_some_and(|size_bytes| size_bytes > CONTENT_BYTES_MAX);
             let actual = match size_bytes {
                 Some(size_bytes) if is_large => Some(Bytes::from(format!("an object of {size_bytes} bytes"))),
@@ -323,24 +316,17 @@ impl Runner {
         }
         for (name, expected) in &case.expect.xattrs {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
-            let actual = none_if_missing(self.pool.get_xattr(&self.object, name).await)?;
+            let actual = self.pool.get_xattr(&self.object, name).await.optional()?;
             compare(format!("attribute {}", units::one_line(name)), expected, actual);
         }
         for (key, expected) in &case.expect.omap {
             let expected = expected.as_ref().map(|content| self.bytes(content)).transpose()?;
             let fetched = self.pool.fetch(&self.object, Fetch::omap_get([key.clone()])).await;
-            let entry = none_if_missing(fetched)?.and_then(|(page, _)| page.entries.into_iter().next());
+            let entry = fetched.optional()?.and_then(|(page, _)| page.entries.into_iter().next());
             let actual = entry.map(|(_, value)| value);
             compare(format!("omap {}", units::one_line(key)), expected, actual);
         }
         Ok(differences)
-    }
-}
-
-fn none_if_missing<T>(outcome: Result<T>) -> Result<Option<T>> {
-    match outcome {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        other => other.map(Some),
     }
 }
 

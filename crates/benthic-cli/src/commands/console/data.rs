@@ -9,7 +9,7 @@ use crate::commands::console::Console;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
 use benthic_core::op::check_object_size;
-use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Pool, Result};
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result};
 use benthic_program::transfer::{self, Replaced};
 use benthic_striped::lock::Lock;
 use benthic_striped::read::{self, Options, StripedReader};
@@ -165,13 +165,9 @@ pub async fn upload(console: &Console<'_>, query: &Query, request: Request<Incom
             .with("uploads_max", UPLOADS_MAX));
     };
     if replaced == Replaced::Nothing {
-        match pool.stat(&object).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            found => {
-                found?;
-                let message = "there is an object of this name; send replace=1 to replace it";
-                return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object.name()));
-            }
+        if pool.stat(&object).await.optional()?.is_some() {
+            let message = "there is an object of this name; send replace=1 to replace it";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object.name()));
         }
     }
     let data = receive(request.into_body()).await?;

@@ -4,7 +4,9 @@ use super::plan::{self, Plan, Upload};
 use super::{Copied, Options, Tally};
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, Hasher};
-use benthic_core::{Action, Clock, Error, ErrorKind, ObjectId, Pool, Result, SystemClock, WriteOp, limits};
+use benthic_core::{
+    Action, Clock, Error, ErrorKind, ObjectId, OptionalExtension, Pool, Result, SystemClock, WriteOp, limits,
+};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::local::{self, Content};
@@ -77,11 +79,7 @@ pub async fn copy_all(
 }
 
 async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semaphore) -> Result<Copied> {
-    let known = match transfer::read_state(pool, &upload.object).await {
-        Ok(known) => Some(known),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
+    let known = transfer::read_state(pool, &upload.object).await.optional()?;
     let unchanged = Copied { unchanged: true, size_bytes: upload.size_bytes };
     let recorded = known.as_ref().and_then(|known| known.source.as_ref());
     if !options.checksum
@@ -135,10 +133,7 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
 async fn is_stored(pool: &dyn Pool, object: &ObjectId, source: &Source) -> Result<bool> {
     let mut waiting = (0, start());
     loop {
-        let known = match transfer::read_state(pool, object).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            known => known?,
-        };
+        let Some(known) = transfer::read_state(pool, object).await.optional()? else { return Ok(false) };
         if known.version != waiting.0 {
             waiting = (known.version, start());
         }

@@ -8,7 +8,9 @@ use crate::jobs;
 use benthic_ceph::RadosStore;
 use benthic_ceph::pools::usage;
 use benthic_core::names::{S3_NAMESPACE, TABLES_NAMESPACE};
-use benthic_core::{ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, Pool, Result, limits};
+use benthic_core::{
+    ErrorKind, Fetch, ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result, limits,
+};
 use benthic_program::confirm::{named, unknown};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::units;
@@ -64,13 +66,10 @@ async fn count(pool: Arc<dyn Pool>) -> Outcome<Count> {
     };
     let mut counted = Count::default();
     let add = |((), size): ((), Result<u64>)| {
-        match size {
-            // The object was removed since the listing.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            size => {
-                counted.bytes += size?;
-                counted.objects += 1;
-            }
+        // An object may have been removed since the listing.
+        if let Some(size_bytes) = size.optional()? {
+            counted.bytes += size_bytes;
+            counted.objects += 1;
         }
         Ok(())
     };
