@@ -62,10 +62,7 @@ impl Client {
         while let Some(frame) = body.frame().await {
             let Ok(part) = frame?.into_data() else { continue };
             first_byte.get_or_insert_with(|| stopwatch.elapsed());
-            match head.status.is_success() {
-                true => take(part),
-                false => text.extend_from_slice(&part),
-            }
+            if head.status.is_success() { take(part) } else { text.extend_from_slice(&part) }
         }
         if head.status.is_success() {
             return Ok((first_byte.unwrap_or_else(|| stopwatch.elapsed()), head.headers));

@@ -64,10 +64,7 @@ impl Store {
     /// Those of the last writes.
     pub fn close(&self) -> Result<()> {
         let opened = self.opened.lock().take();
-        match opened {
-            Some(opened) => wait(opened.close()),
-            None => Ok(()),
-        }
+        if let Some(opened) = opened { wait(opened.close()) } else { Ok(()) }
     }
 
     /// Opens a pool.

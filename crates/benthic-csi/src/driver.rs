@@ -59,10 +59,7 @@ impl Driver {
     /// # Errors
     /// Those of closing it.
     pub async fn close(&self) -> Result<()> {
-        match &self.shared {
-            Some(session) => session.close().await,
-            None => Ok(()),
-        }
+        if let Some(session) = &self.shared { session.close().await } else { Ok(()) }
     }
 }
 

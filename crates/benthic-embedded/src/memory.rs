@@ -219,10 +219,7 @@ impl Staged<'_> {
     }
 
     fn now(&self) -> Option<&Object> {
-        match &self.after {
-            Some(after) => after.as_ref(),
-            None => self.before,
-        }
+        if let Some(after) = &self.after { after.as_ref() } else { self.before }
     }
 
     /// Marks the object as changed and returns it. Creates it if it is missing.

@@ -66,10 +66,7 @@ impl Directory {
         }
         let columns = (0..columns).map(|_| reader.number()).collect::<Result<_>>()?;
         let pages = (0..pages).map(|_| page_of(&mut reader)).collect::<Result<Vec<Page>>>()?;
-        let tokenizer = match reader.is_empty() {
-            true => String::new(),
-            false => tokenizer_of(&mut reader)?,
-        };
+        let tokenizer = if reader.is_empty() { String::new() } else { tokenizer_of(&mut reader)? };
         // A row has one value, but any number of words.
         let sum: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
         let covers_all_rows = !tokenizer.is_empty() || sum == u64::from(rows);

@@ -244,10 +244,7 @@ where
     let rows = columns.first().map_or(0, |column| column.len());
     let directory = read_all(index, rows, entries, |key, runs| {
         let is_expected = |run: &Range<u32>| expected.next().is_some_and(|next| next == (key, run.clone()));
-        match runs.iter().all(is_expected) {
-            true => Ok(()),
-            false => Err(corrupt("a key has other rows")),
-        }
+        if runs.iter().all(is_expected) { Ok(()) } else { Err(corrupt("a key has other rows")) }
     })?;
     if expected.next().is_some() || directory.distinct as usize != groups().count() {
         return Err(corrupt("keys are missing"));

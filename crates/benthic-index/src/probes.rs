@@ -120,10 +120,7 @@ impl Probes {
 
     /// The parts of an intersection, or the whole.
     fn into_all_parts(self) -> Vec<Probes> {
-        match self.node {
-            Some(Node::All(all)) => all.parts,
-            _ => vec![self],
-        }
+        if let Some(Node::All(all)) = self.node { all.parts } else { vec![self] }
     }
 
     fn parts(&self) -> &[Probes] {

@@ -12,10 +12,7 @@ static CURRENT: LazyLock<Mutex<WeakProgressBar>> = LazyLock::new(Mutex::default)
 /// Hides the bar on the terminal, if there is one, while `print` runs.
 pub(crate) fn suspend_current(print: impl FnOnce()) {
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    match current {
-        Some(bar) => bar.suspend(print),
-        None => print(),
-    }
+    if let Some(bar) = current { bar.suspend(print) } else { print() }
 }
 
 /// A progress bar for a known total, or a spinner for an unknown one. Prints nothing without a

@@ -293,10 +293,7 @@ impl Session {
     /// Closes the store if it was opened. Afterwards all acknowledged writes are on disk, and other
     /// processes can own the directory.
     pub async fn close(&self) -> Result<()> {
-        match self.opened.get() {
-            Some(opened) => opened.close().await,
-            None => Ok(()),
-        }
+        if let Some(opened) = self.opened.get() { opened.close().await } else { Ok(()) }
     }
 }
 

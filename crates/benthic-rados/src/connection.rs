@@ -239,10 +239,7 @@ fn no_conf(number: i32, conf: Option<&Path>) -> Error {
         _ => (ErrorKind::InvalidArgument, "librados cannot parse the Ceph configuration"),
     };
     let error = Error::new(kind, message).with("errno", number);
-    match conf {
-        Some(path) => error.with("conf", path.display()),
-        None => error,
-    }
+    if let Some(path) = conf { error.with("conf", path.display()) } else { error }
 }
 
 /// The id of a pool. If the client's map has no such pool, librados requests the newest map,

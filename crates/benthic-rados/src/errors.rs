@@ -100,10 +100,7 @@ pub(crate) fn of_method(number: i32, call: &ClassCall, output: &[u8]) -> Failure
         (None, _) => "the method returned an error".to_owned(),
     };
     let error = Error::new(kind, message).with("class", &call.class).with("method", &call.method);
-    let error = match osd {
-        Some(osd) => error.with("osd", osd),
-        None => error,
-    };
+    let error = if let Some(osd) = osd { error.with("osd", osd) } else { error };
     Failure { error: error.with("errno", number), is_explained }
 }
 

@@ -46,10 +46,7 @@ pub struct Lease<'a, T> {
 
 /// The name of the record of a task.
 fn record_name(bucket: &Bucket, about: Option<&str>) -> String {
-    match about {
-        None => bucket.name.clone(),
-        Some(about) => format!("{}/{about}", bucket.name),
-    }
+    if let Some(about) = about { format!("{}/{about}", bucket.name) } else { bucket.name.clone() }
 }
 
 /// The progress of a task of a bucket; `None` if it never began.

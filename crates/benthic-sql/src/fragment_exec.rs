@@ -182,10 +182,7 @@ impl ExecutionPlan for FragmentExec {
             .map(move |object| Arc::clone(&run).batches_of(object))
             .flatten_unordered(OBJECTS_AT_ONCE)
             .boxed();
-        let rows = match self.fragment.limit {
-            Some(limit) => first(rows, limit),
-            None => rows,
-        };
+        let rows = if let Some(limit) = self.fragment.limit { first(rows, limit) } else { rows };
         let counted = rows.inspect_ok(move |batch| baseline.record_output(batch.num_rows()));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted)))
     }

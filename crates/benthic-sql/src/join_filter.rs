@@ -94,10 +94,7 @@ impl Sender<'_> {
             .collect::<Option<Vec<_>>>()
             .filter(|lists| lists.windows(2).all(|pair| pair[0].expr() == pair[1].expr()))
             .filter(|lists| lists.iter().all(|list| !list.negated()));
-        let members = match lists {
-            Some(lists) => self.members(&lists)?,
-            None => None,
-        };
+        let members = if let Some(lists) = lists { self.members(&lists)? } else { None };
         Ok(conjunction_opt(bounds(&alternatives).into_iter().chain(members)))
     }
 

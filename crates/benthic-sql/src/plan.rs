@@ -54,10 +54,7 @@ pub fn source_of(
             source = source.with_predicate(predicate);
         }
     }
-    match projection {
-        Some(projection) => project(&source, projection),
-        None => Ok(source),
-    }
+    if let Some(projection) = projection { project(&source, projection) } else { Ok(source) }
 }
 
 /// Adds a projection to a source.

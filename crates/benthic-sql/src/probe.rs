@@ -292,10 +292,7 @@ fn literal(expr: &Expr) -> Option<&ScalarValue> {
 
 fn all_of(mut one: ColumnRanges, other: ColumnRanges) -> ColumnRanges {
     for (name, ranges) in other {
-        let both = match one.get(&name) {
-            Some(first) => first.and(&ranges),
-            None => ranges,
-        };
+        let both = if let Some(first) = one.get(&name) { first.and(&ranges) } else { ranges };
         one.insert(name, both);
     }
     one

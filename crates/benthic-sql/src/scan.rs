@@ -357,10 +357,7 @@ impl Morsel for NamedMorsel {
             Err(_) => Err(reader_panicked(&object)),
         };
         let batches = batches.map(named).boxed();
-        match unmatched {
-            Some(unmatched) => unmatched.drop_from(batches),
-            None => batches,
-        }
+        if let Some(unmatched) = unmatched { unmatched.drop_from(batches) } else { batches }
     }
 }
 

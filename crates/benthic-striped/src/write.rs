@@ -313,10 +313,7 @@ async fn complete(
         .set_xattr(STRIPE_COUNT_XATTR, layout.stripe_count.to_string())
         .set_xattr(SIZE_XATTR, size_bytes.to_string())
         .remove_xattr(BEGUN_XATTR);
-    let op = match note {
-        Some(note) => op.set_xattr(NOTE_XATTR, encode(note)?),
-        None => op,
-    };
+    let op = if let Some(note) = note { op.set_xattr(NOTE_XATTR, encode(note)?) } else { op };
     let written = at.pool.write(&at.piece(0)?, op).await;
     written.map(|_| ()).map_err(|error| explain_conflict(error, "the striped object"))
 }

@@ -276,10 +276,7 @@ impl PoolImages {
         let (address, snapshot) = (self.address(group), snapshot.map(str::to_owned));
         move |error| {
             let error = error.with("group", address);
-            match snapshot {
-                Some(snapshot) => error.with("snapshot", snapshot),
-                None => error,
-            }
+            if let Some(snapshot) = snapshot { error.with("snapshot", snapshot) } else { error }
         }
     }
 }

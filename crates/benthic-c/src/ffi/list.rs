@@ -30,10 +30,7 @@ c_api! {
             true => "",
             false => text(prefix, "prefix", limits::OBJECT_NAME_BYTES_MAX)?,
         };
-        let after = match after.is_null() {
-            true => None,
-            false => Some(bytes(after, after_bytes, "after")?),
-        };
+        let after = if after.is_null() { None } else { Some(bytes(after, after_bytes, "after")?) };
         let pool = item::<Pool, _>(pool)?;
         let listed = wait(pool.list(prefix, all_namespaces, after, objects_max))?;
         page.set_handle(Page::from(listed))

@@ -23,10 +23,7 @@ c_api! {
     /// stay open, and calls with them fail. Operations in flight still become complete, and their
     /// callbacks run. Does nothing for NULL.
     fn benthic_store_close(store: *mut StoreHandle) {
-        match store.is_null() {
-            true => Ok(()),
-            false => HANDLES.remove::<Store>(store as u64)?.close(),
-        }
+        if store.is_null() { Ok(()) } else { HANDLES.remove::<Store>(store as u64)?.close() }
     }
 
     /// Waits until every write acknowledged before this call is durable. Only buffered writes need

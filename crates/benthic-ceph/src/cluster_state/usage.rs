@@ -115,10 +115,7 @@ pub struct OsdPerf {
 
 impl OsdPerf {
     pub fn of_osds(self) -> Vec<OsdLatency> {
-        match self.osdstats {
-            Some(inner) => inner.osd_perf_infos,
-            None => self.osd_perf_infos,
-        }
+        if let Some(inner) = self.osdstats { inner.osd_perf_infos } else { self.osd_perf_infos }
     }
 }
 

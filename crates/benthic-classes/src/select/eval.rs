@@ -225,10 +225,7 @@ pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result
                     return eval_one(result);
                 }
             }
-            match &case.otherwise {
-                Some(result) => eval_one(result)?,
-                None => Value::Null,
-            }
+            if let Some(result) = &case.otherwise { eval_one(result)? } else { Value::Null }
         }
         Expr::Call(function, arguments) => call(*function, arguments, row, work)?,
     };

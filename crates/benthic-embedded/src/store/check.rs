@@ -138,10 +138,7 @@ impl Engine {
             fsck.run();
             fsck.report
         };
-        let mut report = match commit {
-            Some(commit) => commit.run_paused(check),
-            None => check(),
-        };
+        let mut report = if let Some(commit) = commit { commit.run_paused(check) } else { check() };
         report.disk_bytes = disk_bytes;
         for error in kv_files::verify_bytes(&self.dir.kv()) {
             let message = format!("{error}; a scrub names the affected objects");

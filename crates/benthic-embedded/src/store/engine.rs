@@ -479,10 +479,7 @@ impl Engine {
     }
 
     pub fn flush(&self, done: Completion<()>) {
-        match &self.writer {
-            Some(writer) => writer.commit.flush(done),
-            None => done(Ok(())),
-        }
+        if let Some(writer) = &self.writer { writer.commit.flush(done) } else { done(Ok(())) }
     }
 
     pub(super) fn object_lock(&self, pool: u32, id: &ObjectId) -> &RwLock<ObjectCacheEntry> {

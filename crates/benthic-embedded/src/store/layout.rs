@@ -356,8 +356,5 @@ fn chunk_end(chunk: &Chunk) -> u64 {
 
 /// End of a present block's data, within the chunk.
 fn block_data_end(old: Option<&Chunk>, stop: u64, stream_end: u64) -> u64 {
-    match old {
-        Some(Chunk::Stream { .. }) => stream_end.min(stop),
-        _ => stop,
-    }
+    if let Some(Chunk::Stream { .. }) = old { stream_end.min(stop) } else { stop }
 }

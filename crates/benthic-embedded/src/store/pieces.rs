@@ -81,10 +81,7 @@ impl Pieces {
     pub fn overlay(&self, from: u64, buffer: &mut [u8]) {
         for (at, len, data) in self.within(from, from + buffer.len() as u64) {
             let target = &mut buffer[at as usize..(at + len) as usize];
-            match data {
-                Some(data) => target.copy_from_slice(&data),
-                None => target.fill(0),
-            }
+            if let Some(data) = data { target.copy_from_slice(&data) } else { target.fill(0) }
         }
     }
 

@@ -215,10 +215,7 @@ impl Encryption {
 
 /// The entity tag of data, encrypted or not. `etag` is the MD5 of the data.
 pub(super) fn etag_with(encryption: Option<&Encryption>, etag: String) -> String {
-    match encryption {
-        Some(encryption) => encryption.etag(etag),
-        None => etag,
-    }
+    if let Some(encryption) = encryption { encryption.etag(etag) } else { etag }
 }
 
 /// The kind of key that seals the data key of an object or an upload; `None` if it is not

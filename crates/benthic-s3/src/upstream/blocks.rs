@@ -267,10 +267,7 @@ impl Blocks {
     ) -> Result<(Head, Option<Bytes>)> {
         let call = |method| {
             let call = Call::new(method, bucket, key);
-            match version {
-                Some(version) => call.query("versionId", version),
-                None => call,
-            }
+            if let Some(version) = version { call.query("versionId", version) } else { call }
         };
         if with_first {
             let mut get = call(Method::GET).header("range", format!("bytes=0-{}", self.block_bytes - 1));

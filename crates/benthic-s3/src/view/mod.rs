@@ -127,7 +127,7 @@ impl ViewSal {
                 return Ok(Some(Entry::Prefix(text)));
             }
             let Some(object) = view.object(&text) else { return Ok(None) };
-            let entry = |(stat, version)| Entry::Version(listed_version(text, version, &stat));
+            let entry = |(stat, version): (Stat, u64)| Entry::Version(listed_version(text, version, &stat));
             pool.stat(&object).await.optional().map(|found| found.map(entry))
         });
         let entries: Vec<Result<Option<Entry>>> =

@@ -79,9 +79,6 @@ impl ObjectReader {
 #[async_trait]
 impl Reader for ObjectReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        match self.fetched.take() {
-            Some(piece) => Ok(Some(piece)),
-            None => self.fetch().await,
-        }
+        if let Some(piece) = self.fetched.take() { Ok(Some(piece)) } else { self.fetch().await }
     }
 }

@@ -202,10 +202,7 @@ impl RowsWithProgress<'_> {
 
     /// Hides the progress bar while `print` runs.
     fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
-            None => print(),
-        }
+        if let Some(bar) = &self.bar { bar.suspend(print) } else { print() }
     }
 }
 

@@ -132,10 +132,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
 }
 
 async fn listen_at(address: Option<SocketAddr>) -> Result<Option<(TcpListener, SocketAddr)>> {
-    match address {
-        Some(address) => listen(address).await.map(Some),
-        None => Ok(None),
-    }
+    if let Some(address) = address { listen(address).await.map(Some) } else { Ok(None) }
 }
 
 fn print_start(

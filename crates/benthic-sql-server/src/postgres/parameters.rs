@@ -46,10 +46,7 @@ pub fn decode(
         return convert(array(value, is_binary, item.data_type())?, &wanted);
     }
     let value = if is_binary { binary(value, oid)? } else { text(&value, own.as_ref().unwrap_or(&wanted))? };
-    let value = match own {
-        Some(own) => convert(value, &own)?,
-        None => value,
-    };
+    let value = if let Some(own) = own { convert(value, &own)? } else { value };
     convert(value, &wanted)
 }
 

@@ -178,10 +178,7 @@ pub fn check(path: &Path, options: &Options) -> Result<u64> {
 
 fn open_file(path: &Path) -> Result<File> {
     let file = File::open(path).map_err(unreadable)?;
-    match file.metadata().map_err(unreadable)?.is_dir() {
-        true => Err(directory()),
-        false => Ok(file),
-    }
+    if file.metadata().map_err(unreadable)?.is_dir() { Err(directory()) } else { Ok(file) }
 }
 
 fn directory() -> Error {

@@ -27,10 +27,7 @@ impl<'a> Lexer<'a> {
 
     /// Consumes a character that must be next.
     pub(super) fn expect(&mut self, sign: char) -> Result<()> {
-        match self.sign(sign) {
-            true => Ok(()),
-            false => Err(self.error(&format!("a '{sign}' is missing"))),
-        }
+        if self.sign(sign) { Ok(()) } else { Err(self.error(&format!("a '{sign}' is missing"))) }
     }
 
     /// Consumes a word if it is next, ignoring case.
@@ -111,8 +108,5 @@ impl<'a> Lexer<'a> {
 /// Quotes a name if necessary, so that it can be parsed again.
 pub(super) fn show_name(name: &str) -> String {
     let plain = |c: char| !(c.is_whitespace() || c.is_control() || "(),\"".contains(c));
-    match !name.is_empty() && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => quoted(name),
-    }
+    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { quoted(name) }
 }

@@ -70,10 +70,7 @@ pub async fn run(args: InstallArgs, session: &Session) -> Outcome {
     if let Some(file) = args.rules {
         return install_rules(file, args.class_dir, cluster, session).await;
     }
-    let library = match args.file {
-        Some(file) => file,
-        None => find_built_library()?,
-    };
+    let library = if let Some(file) = args.file { file } else { find_built_library()? };
     let name = classes::library_name(&library)?.to_owned();
     if args.hosts.is_given() {
         let undo = args.hosts.undo;

@@ -176,10 +176,7 @@ pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
     }
     let open = |path: &Path| DiffReader::open(BufReader::new(Source::open(path)?.0));
     let (first, second) = (open(&args.first)?, open(&args.second)?);
-    let mut file = match args.file == stdio {
-        true => None,
-        false => Some(NewFile::create(&args.file)?),
-    };
+    let mut file = if args.file == stdio { None } else { Some(NewFile::create(&args.file)?) };
     let progress = Progress::bytes("merging changes", 0);
     let mut written_bytes = 0;
     let header = merge(first, second, &mut |data| {

@@ -520,10 +520,7 @@ impl Call<'_> {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => None,
             Err(error) => return Err(failure(error)),
         };
-        let path = match &found {
-            Some(found) => found.path(),
-            None => self.path()?,
-        };
+        let path = if let Some(found) = &found { found.path() } else { self.path()? };
         let attaches = action.starts_with("Attach") || action.starts_with("Detach");
         let facts = TargetFacts {
             request: &self.facts,

@@ -62,10 +62,7 @@ impl WriteBack {
     }
 
     async fn send_and_settle(self: &Arc<Self>, pending: Arc<Pending>) {
-        let sent = match pending.is_sent.load(Relaxed) {
-            true => Ok(()),
-            false => self.send(&pending).await,
-        };
+        let sent = if pending.is_sent.load(Relaxed) { Ok(()) } else { self.send(&pending).await };
         let settled = match sent {
             Ok(()) => {
                 // If its file cannot be removed now, only the removal is repeated.
