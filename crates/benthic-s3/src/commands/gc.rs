@@ -93,15 +93,7 @@ pub async fn run(command: GcCommand, pools: &GatewayPools, session: &Session) ->
                 count(pending.outcomes, "outcome"),
                 count(pending.buckets, "bucket"),
             );
-            session.out.result(text, || {
-                json!({
-                    "entries": pending.entries,
-                    "due_entries": pending.due_entries,
-                    "writes": pending.writes,
-                    "outcomes": pending.outcomes,
-                    "buckets": pending.buckets,
-                })
-            })
+            session.out.result(text, || json!(pending))
         }
         GcCommand::Run { all } => {
             let done = if all { collect_all(&sal).await? } else { sal.collect().await? };
@@ -113,15 +105,7 @@ pub async fn run(command: GcCommand, pools: &GatewayPools, session: &Session) ->
                 count(done.forgotten_outcomes, "outcome"),
                 count(done.buckets, "bucket"),
             );
-            session.out.result(text, || {
-                json!({
-                    "data_objects": done.data_objects,
-                    "entries": done.entries,
-                    "expired_writes": done.expired_writes,
-                    "forgotten_outcomes": done.forgotten_outcomes,
-                    "buckets": done.buckets,
-                })
-            })
+            session.out.result(text, || json!(done))
         }
     }
 }

@@ -107,7 +107,7 @@ pub async fn run(command: LifecycleCommand, pools: &GatewayPools, session: &Sess
                 match lifecycle.run(&bucket).await? {
                     RunResult::Finished(stats) => session.out.result(
                         format!("{name}: {}", summary(&stats)),
-                        || json!({ "bucket": name, "done": stats_json(&stats) }),
+                        || json!({ "bucket": name, "done": stats }),
                     )?,
                     RunResult::Held => session.out.result(
                         format!("{name}: a gateway is applying the rules"),
@@ -156,21 +156,8 @@ fn status_json(bucket: &Bucket, task: &Task) -> Value {
     json!({
         "bucket": bucket.name,
         "finished_ms": task.finished_ms,
-        "finished": task.finished_ms.map(|_| stats_json(&task.finished)),
+        "finished": task.finished_ms.map(|_| task.finished),
         "began_ms": task.began_ms,
-        "running": task.began_ms.map(|_| stats_json(&task.stats)),
-    })
-}
-
-fn stats_json(stats: &RunStats) -> Value {
-    let RunStats { versions, expired, removed, moved, aborted_uploads, locked, failed } = *stats;
-    json!({
-        "versions": versions,
-        "expired": expired,
-        "removed": removed,
-        "moved": moved,
-        "aborted_uploads": aborted_uploads,
-        "locked": locked,
-        "failed": failed,
+        "running": task.began_ms.map(|_| task.stats),
     })
 }

@@ -95,20 +95,7 @@ pub fn run(command: &UpstreamCommand, session: &Session) -> Outcome {
             last.error
         );
     }
-    session.out.result(text, || {
-        json!({
-            "changes": status.changes,
-            "bytes": status.bytes,
-            "oldest_ms": status.oldest_ms,
-            "damaged": status.damaged,
-            "last_error": status.last_error.as_ref().map(|last| json!({
-                "at_ms": last.at_ms,
-                "bucket": last.bucket,
-                "key": last.key,
-                "error": last.error,
-            })),
-        })
-    })
+    session.out.result(text, || json!(status))
 }
 
 fn parse_validate(text: &str) -> std::result::Result<Validate, String> {

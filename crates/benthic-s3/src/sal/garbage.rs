@@ -5,6 +5,7 @@ use benthic_core::Result;
 
 /// The counters of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "identity", derive(serde::Serialize))]
 pub struct CollectionStats {
     /// Writes that were abandoned because their leases had expired.
     pub expired_writes: u64,
@@ -19,6 +20,7 @@ pub struct CollectionStats {
 
 /// The garbage that waits for collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "identity", derive(serde::Serialize))]
 pub struct PendingGarbage {
     /// Writes that are not visible yet, whether they are in progress or abandoned.
     pub writes: u64,

@@ -25,7 +25,7 @@ pub struct LastError {
 }
 
 /// The pending changes in the directory of a cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PendingStatus {
     pub changes: u64,
     /// Bytes of their data.
