@@ -37,8 +37,15 @@ pub trait ClusterClient: Send + Sync {
     /// As [`RadosStore::tell_monitors`].
     async fn tell_monitors(&self, command: Value, input: Vec<u8>) -> Result<()>;
 
-    /// Reads the description of a class library from the OSD that leads the placement group of an
-    /// object; `None` if the OSD does not have the library.
+    /// Sends a small query to the OSD that leads the placement group of an object, which need not
+    /// exist. Every answer counts, also a refusal.
+    ///
+    /// # Errors
+    /// As [`RadosStore::reach`].
+    async fn reach(&self, pool: &str, object: &str) -> Result<()>;
+
+    /// Reads the description of a class library from such an OSD; `None` if the OSD does not have
+    /// the library.
     ///
     /// # Errors
     /// As [`RadosStore::library_at`].
@@ -83,6 +90,10 @@ impl ClusterClient for RadosStore {
 
     async fn tell_monitors(&self, command: Value, input: Vec<u8>) -> Result<()> {
         RadosStore::tell_monitors(self, command, input).await
+    }
+
+    async fn reach(&self, pool: &str, object: &str) -> Result<()> {
+        RadosStore::reach(self, pool, object).await
     }
 
     async fn library_at(&self, pool: &str, object: &str, library: &str) -> Result<Option<LibraryInfo>> {

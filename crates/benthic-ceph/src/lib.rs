@@ -10,9 +10,9 @@
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
 //! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
-//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient). All
-//! modules share one model of Ceph's answers, [`cluster_state`]. Programs take the name of the Ceph
-//! engine from this crate, so that they do not depend on the engine's crate.
+//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient), as
+//! programs do, so that they do not depend on the Ceph engine. All modules share one model of
+//! Ceph's answers, [`cluster_state`].
 
 pub mod classes;
 pub mod cluster_client;
@@ -26,7 +26,7 @@ pub mod placement;
 pub mod pools;
 pub mod releases;
 
-pub use benthic_rados::{CLASS_LIBRARY, RadosStore};
+pub use benthic_rados::CLASS_LIBRARY;
 
 /// Benthic's class libraries. The OSDs need only the first; the others reduce arrays, and run SQL
 /// and WebAssembly.

@@ -47,6 +47,10 @@ impl ClusterClient for ShrinkingCluster {
         unreachable!()
     }
 
+    async fn reach(&self, _: &str, _: &str) -> Result<()> {
+        unreachable!()
+    }
+
     async fn library_at(&self, _: &str, _: &str, _: &str) -> Result<Option<LibraryInfo>> {
         unreachable!()
     }

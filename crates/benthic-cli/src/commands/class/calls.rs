@@ -39,7 +39,7 @@ struct Counted {
 pub async fn run(args: CallsArgs, session: &Session) -> Outcome {
     let Some(rados) = session.rados().await? else { return Err(no_cluster(session).into()) };
     let answers =
-        args.libraries.ask(&rados, session, async |osd, library| calls_on(&*rados, osd, library).await);
+        args.libraries.ask(&*rados, session, async |osd, library| calls_on(&*rados, osd, library).await);
     let answers = answers.await?.into_iter().map(|(_, answer)| answer);
     let mut sums = sum(answers.collect());
     sums.retain(|counted, _| args.class.as_ref().is_none_or(|class| counted.class == *class));

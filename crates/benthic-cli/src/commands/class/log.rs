@@ -2,8 +2,9 @@
 //! recorded.
 
 use super::ls::{ask_each, installed_here, no_cluster};
+use benthic_ceph::CLASS_LIBRARY;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::osds::{OsdTarget, failures_on, osds};
-use benthic_ceph::{CLASS_LIBRARY, RadosStore};
 use benthic_core::{CallFailure, LogMessage, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -40,13 +41,13 @@ impl LibraryArg {
     /// those that lack a library which the user named.
     pub async fn ask<T>(
         self,
-        rados: &RadosStore,
+        client: &dyn ClusterClient,
         session: &Session,
         question: impl AsyncFn(&OsdTarget, &str) -> Result<Option<T>>,
     ) -> Result<Vec<(i64, T)>> {
         let is_named = !self.library.is_empty();
         let libraries = if is_named { self.library } else { installed_here(session.uri()).await };
-        let osds = osds(rados).await?;
+        let osds = osds(client).await?;
         let mut answers = Vec::new();
         for library in libraries {
             for (osd, answer) in ask_each(&osds, async |osd| question(osd, &library).await).await {
@@ -113,7 +114,7 @@ impl Entry {
 pub async fn run(args: LogArgs, session: &Session) -> Outcome {
     let Some(rados) = session.rados().await? else { return Err(no_cluster(session).into()) };
     let answers =
-        args.libraries.ask(&rados, session, async |osd, library| failures_on(&*rados, osd, library).await);
+        args.libraries.ask(&*rados, session, async |osd, library| failures_on(&*rados, osd, library).await);
     let mut entries: Vec<(i64, String, Entry)> = Vec::new();
     for (osd, answer) in answers.await? {
         let failures = answer.failures.into_iter().map(Entry::Failure);

@@ -2,9 +2,10 @@
 //! libraries it has, and warns about OSDs that do not answer or that run another build.
 
 use benthic_ceph::classes::{self, Settings};
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::health::snapshot::{Library, OsdBuild};
 use benthic_ceph::osds::{OsdTarget, library_on, osds};
-use benthic_ceph::{CLASS_LIBRARY, LIBRARIES, RadosStore};
+use benthic_ceph::{CLASS_LIBRARY, LIBRARIES};
 use benthic_core::{ClassInfo, Error, ErrorKind, LibraryInfo, Result, build};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -41,7 +42,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
         return super::deploy::list(&*session.pool(pool).await?, session).await;
     }
     if let Some(rados) = session.rados().await? {
-        return list_osds(args, &rados, session).await;
+        return list_osds(args, &*rados, session).await;
     }
     if !args.library.is_empty() {
         return Err(no_cluster(session).into());
@@ -66,14 +67,14 @@ fn summary(class: &ClassInfo) -> Value {
 /// Every OSD's description of one library, with the number of the OSD.
 pub type Answers = Vec<(i64, Result<Option<LibraryInfo>>)>;
 
-async fn list_osds(args: LsArgs, rados: &RadosStore, session: &Session) -> Outcome {
+async fn list_osds(args: LsArgs, client: &dyn ClusterClient, session: &Session) -> Outcome {
     let named = !args.library.is_empty();
     let installed = async { if named { args.library } else { installed_here(session.uri()).await } };
-    let (libraries, osds) = futures::join!(installed, osds(rados));
+    let (libraries, osds) = futures::join!(installed, osds(client));
     let mut osds = osds?;
     let osd_count = osds.len();
     for library in libraries {
-        let answers = ask_osds(rados, &osds, &library).await;
+        let answers = ask_osds(client, &osds, &library).await;
         // An OSD that does not answer gets one warning and no further request, which would take 5
         // s.
         let silent = |osd: &OsdTarget| answers.iter().any(|(id, answer)| *id == osd.id && is_silent(answer));
@@ -112,8 +113,8 @@ pub async fn installed_here(uri: &str) -> Vec<String> {
 }
 
 /// Asks each of these OSDs to describe a library. OSDs that do not answer cost 5 s per 64 of them.
-pub async fn ask_osds(rados: &RadosStore, osds: &[OsdTarget], library: &str) -> Answers {
-    ask_each(osds, async |osd| library_on(rados, osd, library).await).await
+pub async fn ask_osds(client: &dyn ClusterClient, osds: &[OsdTarget], library: &str) -> Answers {
+    ask_each(osds, async |osd| library_on(client, osd, library).await).await
 }
 
 /// Asks each of these OSDs a question. OSDs that do not answer cost 5 s per 64 of them.

@@ -2,7 +2,7 @@
 //! and the monitors consider them up for a quarter of an hour. A small read from each OSD shows it
 //! at once, as it shows an OSD that hangs.
 
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::health::snapshot::{OSD_ANSWER_LIMIT_S, OsdAnswers, SilentOsd};
 use benthic_ceph::osds::{OsdTarget, leads_its_object};
 use benthic_core::{Clock, ErrorKind, Result, Stopwatch, SystemClock};
@@ -27,7 +27,7 @@ enum Answer {
 
 /// Asks the OSDs that are up. OSDs that do not answer cost 10 s per 1,024 of them. Also returns
 /// whether all answers were prompt. If not, the monitors may know more by now.
-pub async fn ask(store: &RadosStore, osds: &[OsdTarget]) -> (OsdAnswers, bool) {
+pub async fn ask(store: &dyn ClusterClient, osds: &[OsdTarget]) -> (OsdAnswers, bool) {
     let requests = osds.iter().filter(|osd| osd.up).map(|osd| async move {
         let Some((pool, object)) = &osd.object else { return (osd, Answer::NotAsked) };
         let is_leader = async || leads_its_object(store, osd).await;

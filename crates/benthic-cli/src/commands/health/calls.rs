@@ -1,6 +1,6 @@
 //! Polls the OSDs for the number of calls of their classes' methods.
 
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::health::calls::{Answers, LibrarySums, Tally};
 use benthic_ceph::osds::OsdTarget;
 use benthic_core::{Clock, SystemClock};
@@ -50,7 +50,7 @@ pub struct Calls {
 
 impl Calls {
     /// Polls each of these OSDs through its object, if a poll is due.
-    pub async fn poll(&mut self, store: &RadosStore, now_unix_s: u64, holders: &mut [Holder]) {
+    pub async fn poll(&mut self, store: &dyn ClusterClient, now_unix_s: u64, holders: &mut [Holder]) {
         if self.polls_left > 0 && self.tally.covers_all_osds() {
             self.polls_left -= 1;
             return;

@@ -7,7 +7,7 @@ mod probe;
 mod text;
 pub mod watcher;
 
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::health::report::{Report, Verdict};
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::{AT_RISK, DEGRADED, DOWN, Failure, Outcome};
@@ -128,10 +128,11 @@ fn outcome(verdict: Verdict, exit_status: bool) -> Outcome {
 }
 
 /// The Ceph cluster behind the session's store.
-pub async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
-    session.rados().await?.ok_or_else(|| {
+pub async fn cluster(session: &Session) -> Result<Arc<dyn ClusterClient>> {
+    let Some(cluster) = session.rados().await? else {
         let message = "only a Ceph cluster has a health report; name one with --store ceph:, and check a store in a directory \
             with `benthic fsck` and `benthic scrub`";
-        Error::new(ErrorKind::Unsupported, message).with("store", session.uri())
-    })
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+    };
+    Ok(cluster)
 }

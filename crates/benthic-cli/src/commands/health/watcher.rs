@@ -5,6 +5,7 @@ use super::calls::{Calls, Holder};
 use super::probe::{self, Prober};
 use super::{PollArgs, answers, cluster};
 use crate::commands::class::{ask_osds, group_by_build};
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::cluster_state::Pg;
 use benthic_ceph::health::calls::LibrarySums;
 use benthic_ceph::health::gather::{ANSWER_LIMIT, Gatherer, snapshot_without_monitors};
@@ -16,7 +17,7 @@ use benthic_ceph::health::refusal::refuse_this_client;
 use benthic_ceph::health::report::Report;
 use benthic_ceph::health::snapshot::{Library, Missing, OsdAnswers, Probe, Snapshot};
 use benthic_ceph::osds::{OsdTarget, osds};
-use benthic_ceph::{LIBRARIES, RadosStore, classes};
+use benthic_ceph::{LIBRARIES, classes};
 use benthic_core::{Clock, Error, ErrorKind, LibraryInfo, Result, SystemClock};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -75,7 +76,7 @@ pub struct Watcher<'a> {
     is_hourly: bool,
 }
 
-type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<RadosStore>>> + 'a>>;
+type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn ClusterClient>>> + 'a>>;
 
 /// The cached OSDs and their class libraries, and the time of the poll.
 struct Libraries {
@@ -201,7 +202,7 @@ impl<'a> Watcher<'a> {
     async fn observe(&mut self) -> Result<(Snapshot, Report)> {
         let now_unix_s = self.clock.unix_ns() / 1_000_000_000;
         let mut snapshot = match self.connect().await {
-            Ok(store) => self.ask(&store, now_unix_s).await?,
+            Ok(store) => self.ask(&*store, now_unix_s).await?,
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 if !self.has_polled {
                     self.session.out.warning(&error);
@@ -220,7 +221,7 @@ impl<'a> Watcher<'a> {
 
     /// Connects to the cluster. If an attempt takes longer than the time limit, the next poll
     /// continues to wait for it.
-    async fn connect(&mut self) -> Result<Arc<RadosStore>> {
+    async fn connect(&mut self) -> Result<Arc<dyn ClusterClient>> {
         match timeout(ANSWER_LIMIT, self.connected()).await {
             Ok(connected) => connected,
             Err(_) => {
@@ -230,7 +231,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    async fn connected(&mut self) -> Result<Arc<RadosStore>> {
+    async fn connected(&mut self) -> Result<Arc<dyn ClusterClient>> {
         loop {
             let is_new = self.attempt.is_none();
             let attempt = self.attempt.get_or_insert_with(|| Box::pin(cluster(self.session)));
@@ -245,7 +246,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    async fn ask(&mut self, store: &RadosStore, now_unix_s: u64) -> Result<Snapshot> {
+    async fn ask(&mut self, store: &dyn ClusterClient, now_unix_s: u64) -> Result<Snapshot> {
         let mut snapshot = self.gatherer.read(store, now_unix_s).await?;
         if snapshot.fsid.is_empty() {
             return Ok(snapshot);
@@ -298,7 +299,7 @@ impl<'a> Watcher<'a> {
 
     /// Finds the names of the libraries that OSDs may have. If the manager does not answer, the
     /// earlier names stay.
-    async fn find_names(&mut self, store: &RadosStore, snapshot: &Snapshot) {
+    async fn find_names(&mut self, store: &dyn ClusterClient, snapshot: &Snapshot) {
         let now_unix_s = snapshot.now_unix_s;
         if now_unix_s.abs_diff(self.names_unix_s) < NAMES_VALID_S {
             return;
@@ -321,7 +322,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Finds an object in each OSD, unless the cached ones are still valid. Returns whether it did.
-    async fn find_osds(&mut self, store: &RadosStore, snapshot: &Snapshot) -> bool {
+    async fn find_osds(&mut self, store: &dyn ClusterClient, snapshot: &Snapshot) -> bool {
         let now_unix_s = snapshot.now_unix_s;
         let change = change(snapshot);
         let is_lost = self.calls.as_ref().is_some_and(|calls| calls.is_lost(now_unix_s));
@@ -348,7 +349,7 @@ impl<'a> Watcher<'a> {
 
     async fn ask_libraries(
         &mut self,
-        store: &RadosStore,
+        store: &dyn ClusterClient,
         snapshot: &mut Snapshot,
         answers: &OsdAnswers,
         is_new: bool,
@@ -435,7 +436,7 @@ impl Libraries {
 
     /// Asks the OSDs that answer for their libraries. A library of others, built without Benthic,
     /// has no method of this name and refuses the call.
-    async fn ask(&mut self, store: &RadosStore, answers: &OsdAnswers, refused: bool) {
+    async fn ask(&mut self, store: &dyn ClusterClient, answers: &OsdAnswers, refused: bool) {
         // The report already lists the OSDs that are down.
         let up: Vec<OsdTarget> = self.osds.iter().filter(|osd| osd.up).cloned().collect();
         let silent: Vec<i64> = answers.silent.iter().map(|silent| silent.osd).collect();

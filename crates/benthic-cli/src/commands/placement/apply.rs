@@ -1,7 +1,7 @@
 //! `benthic placement apply|undo`: applies or reverts a plan, and waits until the data have moved.
 
 use super::{cluster, plan};
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::placement::apply::movement;
 use benthic_ceph::placement::plan::Plan;
 use benthic_core::{Error, ErrorKind, Stopwatch, SystemClock};
@@ -51,7 +51,7 @@ pub async fn apply(args: PlanFile, session: &Session) -> Outcome {
     let store = cluster(session).await?;
     session.out.note(plan::describe(&plan))?;
     plan.begin(&*store, args.backfills).await?;
-    let seconds = wait_for_move(&store, &plan, session).await?;
+    let seconds = wait_for_move(&*store, &plan, session).await?;
     plan.finish(&*store).await?;
     print_outcome("applied", &plan, seconds, session)
 }
@@ -60,7 +60,7 @@ pub async fn undo(args: PlanFile, session: &Session) -> Outcome {
     let plan = args.read().await?;
     let store = cluster(session).await?;
     plan.begin_undo(&*store, args.backfills).await?;
-    let seconds = wait_for_move(&store, &plan, session).await?;
+    let seconds = wait_for_move(&*store, &plan, session).await?;
     plan.finish_undo(&*store).await?;
     print_outcome("undone", &plan, seconds, session)
 }
@@ -79,7 +79,7 @@ fn print_outcome(outcome: &str, plan: &Plan, seconds: f64, session: &Session) ->
 /// Waits until all placement groups have reached their new OSDs, and returns the seconds. This may
 /// take days, so it has no time limit. It ends early only after Ctrl-C, or when placement groups
 /// refuse reads and writes for too long.
-async fn wait_for_move(store: &RadosStore, plan: &Plan, session: &Session) -> Outcome<f64> {
+async fn wait_for_move(store: &dyn ClusterClient, plan: &Plan, session: &Session) -> Outcome<f64> {
     let began = Stopwatch::start(&SystemClock);
     let bar = Progress::steps("placement groups", plan.pgs.into());
     let (mut last_active, mut shown) = (Stopwatch::start(&SystemClock), 0);

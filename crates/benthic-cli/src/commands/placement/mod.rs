@@ -8,7 +8,7 @@ mod plan;
 mod show;
 mod simulate;
 
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -58,9 +58,10 @@ pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
 }
 
 /// The Ceph cluster behind the session's store.
-pub(super) async fn cluster(session: &Session) -> Result<Arc<RadosStore>> {
-    session.rados().await?.ok_or_else(|| {
+pub(super) async fn cluster(session: &Session) -> Result<Arc<dyn ClusterClient>> {
+    let Some(cluster) = session.rados().await? else {
         let message = "only a Ceph cluster has placement groups; name one with --store ceph:";
-        Error::new(ErrorKind::Unsupported, message).with("store", session.uri())
-    })
+        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+    };
+    Ok(cluster)
 }

@@ -5,7 +5,7 @@
 //! pools are counted everywhere, and the statistics describe only the rest.
 
 use crate::jobs;
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::pools::usage;
 use benthic_core::names::{S3_NAMESPACE, TABLES_NAMESPACE};
 use benthic_core::{
@@ -33,7 +33,7 @@ struct Count {
 
 /// Describes the contents of a pool; empty for a pool without objects. Contents that cannot be
 /// read, for example because OSDs are down, are described as unknown.
-pub async fn describe(pool: Arc<dyn Pool>, cluster: Option<&RadosStore>) -> Outcome<Vec<String>> {
+pub async fn describe(pool: Arc<dyn Pool>, cluster: Option<&dyn ClusterClient>) -> Outcome<Vec<String>> {
     match timeout(LIMIT, read(pool, cluster)).await {
         Ok(Err(Failure::Error(error))) => Ok(vec![unknown(error.message())]),
         Ok(contents) => contents,
@@ -41,7 +41,7 @@ pub async fn describe(pool: Arc<dyn Pool>, cluster: Option<&RadosStore>) -> Outc
     }
 }
 
-async fn read(pool: Arc<dyn Pool>, cluster: Option<&RadosStore>) -> Outcome<Vec<String>> {
+async fn read(pool: Arc<dyn Pool>, cluster: Option<&dyn ClusterClient>) -> Outcome<Vec<String>> {
     let counted = count(Arc::clone(&pool)).await?;
     let mut reported = Count::default();
     // A listing omits objects whose names are not UTF-8, so look also at a pool that seems empty.

@@ -2,6 +2,7 @@
 
 mod contents;
 
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::pools::foreign_use;
 use benthic_core::{Result, names};
 use benthic_program::confirm::Deletion;
@@ -81,7 +82,8 @@ async fn rm(args: RmArgs, session: &Session) -> Outcome {
     let missing = (foreign_use.is_some() && !args.not_ours).then_some("--not-ours");
     let deletion = Deletion { noun: "pool", name, yes: args.yes.as_deref(), missing };
     let contents = async || {
-        let mut contents = contents::describe(pool, cluster.as_deref()).await?;
+        let cluster = cluster.as_deref().map(|cluster| cluster as &dyn ClusterClient);
+        let mut contents = contents::describe(pool, cluster).await?;
         if let Some(foreign_use) = foreign_use {
             if contents.is_empty() {
                 contents.push("no objects".to_owned());

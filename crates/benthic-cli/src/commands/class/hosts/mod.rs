@@ -11,7 +11,7 @@ mod plan;
 mod text;
 
 use super::ls::no_cluster;
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::hosts::directory::{Directory, Library};
 use benthic_ceph::hosts::ssh::{Ssh, check_destination};
 use benthic_ceph::hosts::verify::{self, OsdState};
@@ -83,7 +83,7 @@ pub async fn run(
     let ssh = Ssh { config: options.ssh_config, destinations: options.ssh.into_iter().collect() };
     let (ssh, library) = (Arc::new(ssh), Arc::new(library));
     let only = options.hosts.unwrap_or_default();
-    let plan = Plan::make(&rados, &only, options.undo, &ssh, &library, session).await?;
+    let plan = Plan::make(&*rados, &only, options.undo, &ssh, &library, session).await?;
     session.out.result(text::plan(&plan), || plan.json())?;
     if only_plan {
         return Ok(());
@@ -100,12 +100,12 @@ pub async fn run(
             Change { effect: &effect, noun: "library", name: &library.name, yes: options.yes.as_deref() };
         change.confirm(&session.out).await?;
     }
-    Run { rados: &rados, ssh, library, plan: &plan, session }.all().await
+    Run { client: &*rados, ssh, library, plan: &plan, session }.all().await
 }
 
 /// The work of a confirmed plan.
 struct Run<'a> {
-    rados: &'a RadosStore,
+    client: &'a dyn ClusterClient,
     ssh: Arc<Ssh>,
     library: Arc<Library>,
     plan: &'a Plan,
@@ -188,7 +188,7 @@ impl Run<'_> {
         let asked: Vec<i32> =
             step.osds.iter().copied().filter(|osd| self.plan.reachable.contains(osd)).collect();
         let answers = tokio::select! {
-            answers = verify::ask(self.rados, &asked, &self.library.name) => answers?,
+            answers = verify::ask(self.client, &asked, &self.library.name) => answers?,
             () = interrupt::wait() => return Err(Failure::Interrupted),
         };
         // The calls have loaded the library.

@@ -2,7 +2,7 @@
 //! happens to it.
 
 use crate::commands::class::install::{next_version, with_names};
-use benthic_ceph::RadosStore;
+use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::hosts::directory::{Directory, Library};
 use benthic_ceph::hosts::inventory::{DEFAULT_LIST, Host, Inventory, LOAD_LIST, Setting};
 use benthic_ceph::hosts::ssh::Ssh;
@@ -111,14 +111,14 @@ impl Plan {
     /// Those of the cluster; `Unsupported` for OSDs in containers; [`Failure::Some`] after it has
     /// reported the hosts on which the library cannot be installed.
     pub async fn make(
-        rados: &RadosStore,
+        client: &dyn ClusterClient,
         only: &[String],
         undo: bool,
         ssh: &Arc<Ssh>,
         library: &Arc<Library>,
         session: &Session,
     ) -> Outcome<Plan> {
-        let mut inventory = Inventory::read(rados).await?;
+        let mut inventory = Inventory::read(client).await?;
         if !only.is_empty() {
             inventory.keep(only)?;
             inventory.homeless.clear();
@@ -146,7 +146,7 @@ impl Plan {
             session.out.warning("nothing was changed; --hosts=HOST,... selects hosts");
             return Err(Failure::Some { failed, of });
         }
-        let reachable = verify::reachable(rados).await?;
+        let reachable = verify::reachable(client).await?;
         let settings = if undo { Vec::new() } else { missing_settings(&inventory, &library.name) };
         // An OSD that ended because of a library must not keep the administrator from removing it.
         let unknown_releases = if undo { Vec::new() } else { unknown_releases(&inventory) };
