@@ -62,7 +62,7 @@ pub fn array_metadata(input: &[u8]) {
     }
 }
 
-/// A page of statistics. What is decoded has the bytes of which it was decoded.
+/// A page of statistics. A decoded value encodes to the same bytes.
 pub fn array_statistics(input: &[u8]) {
     if let Ok(page) = Page::from_bytes(input) {
         assert_eq!(page.to_bytes(), input);

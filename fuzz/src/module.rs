@@ -49,7 +49,7 @@ pub fn module(input: &[u8]) {
     });
 }
 
-/// Bytes as a call, a manifest and rules: what is accepted has one meaning.
+/// Bytes as a call, a manifest and rules: accepted input has one meaning.
 pub fn module_call(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
     if let Ok(call) = Call::decode(&bytes) {

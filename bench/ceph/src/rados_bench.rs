@@ -1,5 +1,5 @@
 //! Compares `benthic bench` with `rados bench`, Ceph's own load generator. Both use librados, so
-//! the difference is what Benthic adds. They have the same pool, object size, number of operations
+//! the difference is Benthic's own cost. They have the same pool, object size, number of operations
 //! in flight and duration, and take turns, so that drift of the machine affects both.
 
 use bench_harness::cluster::Cluster;

@@ -116,7 +116,7 @@ async fn run(args: Args) -> Outcome {
     report.write(&args.out)
 }
 
-/// Creates a directory, and first removes what a killed run left there. Process IDs repeat in the
+/// Creates a directory, and first removes the remains of a killed run. Process IDs repeat in the
 /// namespace of a release.
 fn new_directory(dir: &Path) -> Outcome {
     let _ = fs::remove_dir_all(dir);

@@ -1,7 +1,7 @@
 //! WebAssembly modules in a real OSD, beside the same work in a native class. `make bench-wasm`
 //! builds the programs and runs it.
 //!
-//! The section `hostile` measures what other clients notice of modules that misbehave.
+//! The section `hostile` measures how modules that misbehave slow down other clients.
 //!
 //! Two clusters with one OSD run the same module: one compiles it, in the other it is interpreted.
 //! The sides run in turns; the table shows medians.
@@ -193,7 +193,7 @@ async fn empty_calls(pool: &Arc<dyn Pool>, module: &Module) -> Outcome<(f64, f64
     Ok((median(native), median(sandboxed)))
 }
 
-/// Prints what 100 modules of about 50 KiB add to the memory of the OSD.
+/// Prints how much memory of the OSD 100 modules of about 50 KiB take.
 async fn memory(cluster: &Cluster, pool: &dyn Pool, module: &Module) -> Outcome {
     let object = ObjectId::new("md5")?;
     let before_mib = cluster.osd_mib()?;

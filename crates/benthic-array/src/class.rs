@@ -302,8 +302,8 @@ struct MethodObject<'a, 'b> {
     block_bytes: u64,
 }
 
-/// Decoding Blosc holds the block, its parts before and after the shuffle, and what an earlier
-/// codec left, which may be an eighth larger.
+/// Decoding Blosc holds the block, its parts before and after the shuffle, and the output of an
+/// earlier codec, which may be an eighth larger.
 const COPIES: u64 = 5;
 
 impl ReadObject for MethodObject<'_, '_> {

@@ -106,7 +106,7 @@ pub fn parse_with_nan(document: &[u8]) -> serde_json::Result<Value> {
             (_, Some(token)) => (Some(TEXT), token),
             (b'"', _) => match text_end(rest) {
                 Some(end) => (Some(TEXT), &rest[1..end]),
-                // The parser says what is missing.
+                // The parser's message names the missing part.
                 None => return serde_json::from_slice(rest),
             },
             (b'-' | b'0'..=b'9', _) => {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const REMOVALS_AT_ONCE: usize = 16;
 
 /// Removes an array or group with all objects below it. Counts them in `removed`. If there is none,
-/// removes what an earlier call or an interrupted [`Creation`](crate::Creation) has left.
+/// removes the remains of an earlier call or of an interrupted [`Creation`](crate::Creation).
 ///
 /// # Errors
 /// `InvalidArgument` for a place in an array; those of the pool.

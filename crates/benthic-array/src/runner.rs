@@ -322,7 +322,7 @@ impl ObjectRunner {
         blocking(move || compute(&input, &mut fetched)).await.map(Some)
     }
 
-    /// Reads what a selection needs of an object, at one version.
+    /// Reads the parts of an object that a selection needs, at one version.
     async fn fetch(&self, object: &ObjectId, range: Option<ByteRange>, slices: &[Slice]) -> Result<Fetched> {
         let pool = &self.pool;
         let (offset_bytes, max_bytes) =

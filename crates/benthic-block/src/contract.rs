@@ -154,8 +154,8 @@ pub trait Image: Send + Sync {
     async fn flush(&self) -> Result<()>;
 
     /// Divides a range into extents of data and of holes, which read as zeros. Data may be zero
-    /// too. With `since`, a snapshot's name, extents say instead what has changed since that
-    /// snapshot; an unchanged extent may be reported as changed, never the reverse.
+    /// too. With `since`, a snapshot's name, extents are instead the ranges that have changed since
+    /// that snapshot; an unchanged extent may be reported as changed, never the reverse.
     ///
     /// # Errors
     /// `NotFound` for the snapshot.
@@ -165,7 +165,7 @@ pub trait Image: Send + Sync {
     /// the image was opened. A snapshot has those of its image.
     async fn limits(&self) -> Result<Limits>;
 
-    /// Looks for damage, and for what interrupted operations have left. With `repair`, removes the
+    /// Looks for damage, and for the remains of interrupted operations. With `repair`, removes the
     /// latter, unless there is damage: then nothing tells which objects are still needed. Reads no
     /// data: the store checks each byte when it is read.
     ///
@@ -208,8 +208,8 @@ pub trait Image: Send + Sync {
     /// As [`Image::write`]; `NotFound`.
     async fn roll_back(&self, snapshot: &str) -> Result<()>;
 
-    /// Copies what still shows of the parent, and makes the image independent of it. An interrupted
-    /// flattening continues when it is repeated.
+    /// Copies the blocks that still come from the parent, and makes the image independent of it. An
+    /// interrupted flattening continues when it is repeated.
     ///
     /// # Errors
     /// As [`Image::write`]; `InvalidArgument` if the image is not a clone; `Conflict` if it has
@@ -306,7 +306,7 @@ impl Check {
         }
     }
 
-    /// Adds what a repair removes.
+    /// Adds the remains that a repair removes.
     pub fn repairable(&mut self, object: Option<&ObjectId>, message: &str) {
         self.repairable_count += 1;
         if self.repairable.len() < FINDINGS_MAX {

@@ -8,8 +8,8 @@
 //! symbols to export and their version. rustc would write its own list, which has no versions.
 //!
 //! A handle of Benthic's own API looks like a pointer and is a number that [`handles`] looks up. So
-//! a handle that is closed, invented, or of another type is an error and no crash. What remains
-//! `unsafe` is memory of the caller, and [`ffi`] has all of that.
+//! a handle that is closed, invented, or of another type is an error and no crash. Only access to
+//! the caller's memory remains `unsafe`; it is all in [`ffi`].
 
 mod completion;
 mod ffi;

@@ -280,7 +280,7 @@ impl Reader for Computed {
     }
 }
 
-/// Reads a part of an object, and then what is shown after it.
+/// Reads a part of an object, and then the bytes that are shown after it.
 struct Stored {
     stored: ObjectReader,
     tail: Computed,

@@ -46,7 +46,7 @@ impl OsdObject<'_> {
         OsdObject { context, caller, guest: None, cost: GuestCost::default(), existed: None }
     }
 
-    /// The guest's method that ran, if any, and what it used.
+    /// The guest's method that ran, if any, and its cost.
     pub fn take_guest(&mut self) -> Option<(GuestMethod, GuestCost)> {
         Some((self.guest.take()?, self.cost))
     }
@@ -239,7 +239,7 @@ impl ObjectAccess for OsdObject<'_> {
         let Caller { library, class, method, messages } = self.caller;
         let (class, method) =
             self.guest.as_ref().map_or((class, method), |guest| (&guest.class[..], &guest.method[..]));
-        // One call writes one line, whatever control characters the message contains.
+        // One call writes one line, even if the message contains control characters.
         let line = format!("{library} {class}.{method}: {message}").replace(char::is_control, " ");
         ffi::log(osd_level, &line);
         messages.add(LogMessage {

@@ -398,7 +398,7 @@ impl MethodContext<'_> {
         self.access.enter_guest(guest);
     }
 
-    /// Reports what the call of the guest has used.
+    /// Reports the cost of the guest's call.
     pub fn count_guest(&mut self, cost: GuestCost) {
         self.access.count_guest(cost);
     }

@@ -20,7 +20,7 @@ pub struct FunctionCall<'a> {
 pub type CallFunction = fn(&FunctionCall<'_>) -> Result<Bytes>;
 
 /// An object that does not exist and cannot be created. A method that runs on it depends on its
-/// input only. What it logs is dropped.
+/// input only. Its log messages are dropped.
 #[derive(Debug, Default)]
 pub struct NoObject {
     /// See [`ObjectAccess::client`].
@@ -35,7 +35,7 @@ impl NoObject {
         NoObject { client, ..NoObject::default() }
     }
 
-    /// The guest's method that ran, if any, and what it used.
+    /// The guest's method that ran, if any, and its cost.
     pub fn take_guest(&mut self) -> Option<(GuestMethod, GuestCost)> {
         Some((self.guest.take()?, self.cost))
     }

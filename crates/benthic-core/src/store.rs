@@ -68,8 +68,8 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Describes what that operation waits for. Returns within about two seconds, even if nothing
-    /// answers.
+    /// Describes the cause of that operation's wait. Returns within about two seconds, even if
+    /// nothing answers.
     async fn describe_wait(&self) -> Option<Wait> {
         None
     }

@@ -213,7 +213,7 @@ impl Outputs {
 /// The output of a method `CLASS.METHOD` as a text.
 ///
 /// # Errors
-/// `ClassFailed` if it is not valid UTF-8; its message says what to do instead.
+/// `ClassFailed` if it is not valid UTF-8; its message names the alternative.
 pub fn text<'a>(output: &'a [u8], name: &str, instead: &str) -> Result<&'a str> {
     std::str::from_utf8(output).map_err(|_| {
         let message = format!("the output of the method is not valid UTF-8; {instead}");

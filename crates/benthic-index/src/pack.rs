@@ -119,7 +119,7 @@ fn sort_rows(keys: &Keys, rows: u32) -> Vec<u32> {
     order.into_iter().map(|(_, row)| row).collect()
 }
 
-/// The pages of an index: their contents, and what the directory says about each.
+/// The pages of an index: their contents, and the directory's entry for each.
 #[derive(Default)]
 struct Packed {
     bodies: Vec<Vec<u8>>,

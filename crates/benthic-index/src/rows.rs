@@ -112,7 +112,7 @@ impl Rows {
     /// memory as the input has bytes.
     ///
     /// # Errors
-    /// `Corrupt` if the bytes are not what [`encode`](Rows::encode) returns for such an object.
+    /// `Corrupt` if [`encode`](Rows::encode) does not return such bytes for such an object.
     pub fn decode(bytes: &[u8], of: u32) -> Result<Rows> {
         let damaged = || Error::new(ErrorKind::Corrupt, "a set of rows is damaged");
         let mut ranges: Vec<Range<u32>> = Vec::with_capacity(bytes.len() / 2);

@@ -124,7 +124,7 @@ impl Feed {
         Arc::clone(&self.window)
     }
 
-    /// Frees what only the rows before `row` need.
+    /// Frees the pages that only the rows before `row` need.
     pub fn free(&mut self, row: u64, budget: &mut Budget) {
         if !self.has_lists {
             while let Some((_, memory_bytes)) = self.pages.pop_front_if(|(end, _)| *end <= row) {
@@ -151,7 +151,7 @@ impl Feed {
         let mut processed_bytes = 0;
         while self.at < self.end && (self.has_lists || self.values < row) {
             let header = self.header(read)?;
-            // The stored page, and what the decoder makes of it.
+            // The stored page, and its decoded form.
             let memory_bytes = header.memory_bytes() + header.stored_bytes;
             let list_bytes = header.values.saturating_mul(self.chunk.list_value_bytes);
             let over = || too_large("the pages of some rows need too much memory");

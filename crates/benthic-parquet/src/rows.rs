@@ -28,8 +28,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Memory of a query: the pages of a batch, the values of lists, the batch, the footer, and what
-/// the evaluator holds.
+/// Memory of a query: the pages of a batch, the values of lists, the batch, the footer, and the
+/// evaluator's memory.
 pub const MEMORY_BYTES: u64 = 240 * 1024 * 1024;
 /// Size of the first read, at the end of the object. It contains the whole footer of most objects.
 const FOOTER_GUESS_BYTES: u64 = 64 * 1024;
@@ -81,7 +81,7 @@ struct Opened {
     /// The place in a batch of each column; `None` if the query does not read it.
     places: Vec<Option<usize>>,
     count: usize,
-    /// Memory of a row in arrays, without what views show.
+    /// Memory of a row in arrays, without the texts of views.
     row_bytes: u64,
     /// The integers of leaves that the query can select.
     ranges: Vec<IntegerRange>,

@@ -76,7 +76,7 @@ pub fn verbs<V: Subcommand>(program: &'static str, about: &'static str) -> Comma
 }
 
 /// Runs a verb, and returns the exit status of the process. `command` comes from [`verbs`], and
-/// `matches` is what it made of the arguments.
+/// `matches` are the arguments that it parsed.
 pub fn run_verbs<V: Subcommand>(
     command: Command,
     matches: Result<ArgMatches, clap::Error>,
@@ -145,7 +145,7 @@ async fn run(command: impl AsyncFnOnce(&Session) -> Outcome, session: &Session, 
         outcome = &mut work => outcome,
         never = waiting::report(session, &last), if says_waits => match never {},
         () = interrupt::watch_signals(waiting::grace(session, &last)) => {
-            // Commands that know that they are abandoned report what they have done.
+            // Commands that know that they are abandoned report their progress.
             let reported = timeout(SHUTDOWN, &mut work).await;
             if reported.is_err() {
                 let _ = timeout(SHUTDOWN, session.close()).await;

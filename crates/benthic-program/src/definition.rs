@@ -1,9 +1,9 @@
 //! The definition of a command line as JSON, so that `benthic completions` completes the verbs of
 //! separate programs. Each of these programs has a hidden verb `definition`, which prints its own.
 //!
-//! Only what completions show is here. clap takes names of commands at run time only as references
-//! that live to the end of the program, so [`Definition::command`] leaks them; a program does this
-//! once.
+//! It has only the parts that completions show. clap takes names of commands at run time only as
+//! references that live to the end of the program, so [`Definition::command`] leaks them; a program
+//! does this once.
 
 use crate::exit::Outcome;
 use crate::output::Output;

@@ -21,7 +21,7 @@ pub fn missing((program, package): Program) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 ///
 /// # Errors
 /// `Unsupported` if it is missing; `Unavailable` if it failed, with its last line on stderr.

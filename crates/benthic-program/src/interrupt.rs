@@ -46,10 +46,10 @@ impl Drop for Hold {
     }
 }
 
-/// True while the command decides what signals do.
+/// True while the command handles signals itself.
 static IS_DEFERRED: AtomicBool = AtomicBool::new(false);
 
-/// While this value exists, signals do not end the program: the command decides what they do.
+/// While this value exists, signals do not end the program: the command handles them itself.
 pub struct Deferral {
     interrupt: Signal,
     terminate: Signal,
@@ -107,8 +107,8 @@ pub fn is_abandoned() -> bool {
     *IS_ABANDONED.borrow()
 }
 
-/// Waits until the command is abandoned. What it has in flight then gets no more time; the command
-/// may only report what it has done.
+/// Waits until the command is abandoned. Operations in flight then get no more time; the command
+/// may only report its progress.
 pub async fn wait_until_abandoned() {
     let _ = IS_ABANDONED.subscribe().wait_for(|is_abandoned| *is_abandoned).await;
 }

@@ -18,7 +18,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 /// The end of the name of a file that is not complete.
 const PART_SUFFIX: &str = ".benthic-part";
-/// Limit on what the name of a part repeats of the file's name, so that it does not become too
+/// Limit on the length of the file's name within the name of a part, so that it does not become too
 /// long.
 const PART_NAME_BYTES_MAX: usize = 200;
 

@@ -164,7 +164,7 @@ impl Output {
         }
     }
 
-    /// Prints on stderr what the command has waited for, and for how long.
+    /// Prints on stderr the cause and the length of the command's wait.
     pub fn waiting(&self, wait: &Wait, waited: Duration) {
         let message = format!("waiting for {}", units::no_control(&wait.to_string()));
         if self.json {

@@ -1,6 +1,6 @@
 //! A command's session: the store that the user named, and the output. The store is opened on first
-//! use, so commands that need none work without one. The session also knows what the command waits
-//! for, in every store that it has opened.
+//! use, so commands that need none work without one. The session also knows the cause of the
+//! command's wait, in every store that it has opened.
 
 use crate::collect::OtherObject;
 use crate::deploy::Deployment;
@@ -151,7 +151,7 @@ impl Session {
         self.states().iter().filter_map(|state| state.longest_wait()).max()
     }
 
-    /// Describes what the command has waited for longest. Returns within about two seconds.
+    /// Describes the cause of the command's longest wait. Returns within about two seconds.
     pub async fn describe_wait(&self) -> Option<Wait> {
         let longest = self.states().iter().max_by_key(|state| state.longest_wait()).cloned();
         longest?.describe_wait().await

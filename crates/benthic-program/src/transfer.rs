@@ -157,7 +157,7 @@ fn conflict(cause: Error) -> Error {
 }
 
 /// Removes an incomplete object, unless another client has written to it since. Returns the error
-/// to report: `cause`, or what prevents the removal.
+/// to report: `cause`, or the error of the removal.
 pub(crate) async fn remove_incomplete(
     pool: &dyn Pool,
     object: &ObjectId,

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(10);
 const GRACE_WITHOUT_ANSWER: Duration = Duration::from_secs(1);
 /// Shorter waits are not worth a message, even after a signal.
 const NOTICEABLE: Duration = Duration::from_millis(500);
-/// Most commands stop within this time, and the user need not hear what they wait for.
+/// Most commands stop within this time, and the user need not know the cause of their wait.
 const PROMPT: Duration = Duration::from_millis(200);
 
 /// The last message that the user got.
@@ -45,7 +45,7 @@ impl LastWait {
     }
 }
 
-/// Says what the command waits for, until this future is dropped.
+/// Reports the cause of the command's wait, until this future is dropped.
 pub(crate) async fn report(session: &Session, last: &LastWait) -> Infallible {
     let mut said_at = Stopwatch::start(&SystemClock);
     loop {
@@ -64,8 +64,8 @@ pub(crate) async fn report(session: &Session, last: &LastWait) -> Infallible {
     }
 }
 
-/// The time that the command has to stop after a signal. Says what the command waits for, unless it
-/// stops promptly.
+/// The time that the command has to stop after a signal. Reports the cause of the command's wait,
+/// unless it stops promptly.
 pub(crate) async fn grace(session: &Session, last: &LastWait) {
     let began = Stopwatch::start(&SystemClock);
     sleep(PROMPT).await;

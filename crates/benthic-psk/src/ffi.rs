@@ -257,7 +257,7 @@ impl Session {
         if put == len { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
     }
 
-    /// Takes out what the client must get. Returns the number of bytes, 0 if there is nothing.
+    /// Takes out the data for the client. Returns the number of bytes, 0 if there is nothing.
     pub(crate) fn take_output(&mut self, data: &mut [u8]) -> usize {
         let len = c_int::try_from(data.len()).unwrap_or(c_int::MAX);
         // SAFETY: as for `put_input`.

@@ -99,8 +99,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PskStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PskStream<S> {
-    /// Sends nothing, not even what OpenSSL has to say: another task may wait until the socket
-    /// takes bytes, and only one can. The next write sends it.
+    /// Sends nothing, not even OpenSSL's own messages: another task may wait until the socket takes
+    /// bytes, and only one can. The next write sends it.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut TaskContext<'_>,
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for PskStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for PskStream<S> {
-    /// Encrypts more only once the socket has taken what was encrypted before.
+    /// Encrypts more only once the socket has taken the earlier encrypted data.
     fn poll_write(self: Pin<&mut Self>, cx: &mut TaskContext<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_output(cx))?;

@@ -148,7 +148,8 @@ impl Blocking {
     }
 
     /// Runs a job on one of the threads, and waits for it at most `limit`. `whom` describes to the
-    /// user what the job waits for; without it, the job does not count among [`Blocking::oldest`].
+    /// user the server for which the job waits; without it, the job does not count among
+    /// [`Blocking::oldest`].
     ///
     /// # Errors
     /// The job's own error; `Unavailable` if the job did not end in time, or `OutcomeUnknown` if it
@@ -184,7 +185,7 @@ impl Blocking {
         receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a job panicked")))
     }
 
-    /// The oldest job with a waiting caller: its start, and what it waits for.
+    /// The oldest job with a waiting caller: its start, and the cause of its wait.
     pub fn oldest(&self) -> Option<(Duration, &'static str)> {
         let jobs = self.0.jobs.lock();
         jobs.callers().filter_map(|caller| Some((caller.since, caller.whom?))).min()

@@ -49,7 +49,7 @@ pub(crate) struct Libraries {
 struct CachedClass {
     /// `None` if no OSD has reported a library with the class.
     found: Option<Arc<LibraryClass>>,
-    /// Monotonic time of the last query; `None` if the entry is stale whatever its age.
+    /// Monotonic time of the last query; `None` if the entry is stale at any age.
     refreshed_at: Option<Duration>,
 }
 

@@ -139,7 +139,7 @@ impl OpenImage {
         self.run(what, job).await
     }
 
-    /// Updates what [`Image::info`] returns, after a change of the size or of the parent.
+    /// Updates the result of [`Image::info`] after a change of the size or of the parent.
     async fn refresh(&self) -> Result<()> {
         refresh(&self.image, &self.info).await
     }
@@ -378,7 +378,7 @@ pub fn remove_snapshot(image: &RbdImage, name: &CStr) -> Result<()> {
     image.remove_snapshot(name).map_err(failed)
 }
 
-/// The extents of a range. What changed since a snapshot is found in two steps: the object map
+/// The extents of a range. The changes since a snapshot are found in two steps: the object map
 /// tells which objects changed, and the OSDs are asked only about those.
 fn extents(
     image: &RbdImage,

@@ -4,7 +4,7 @@
 //! driver, Cinder and Benthic see the same images. librbd is opened at run time, like librados: a
 //! program works without it until it opens an image on a cluster.
 //!
-//! docs/design/0008-block-images.md gives the reasons for what this crate does.
+//! docs/design/0008-block-images.md gives the reasons for this design.
 
 mod errors;
 #[allow(unsafe_code, reason = "calls into librbd; nothing outside this folder is unsafe")]

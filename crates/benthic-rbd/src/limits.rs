@@ -9,8 +9,8 @@ use std::ffi::CStr;
 
 pub const KEY: &CStr = c"benthic.limits";
 
-/// The call of RBD's class that stores limits in an image's header. Without limits, it removes what
-/// is stored, and fails with `NotFound` if there is nothing.
+/// The call of RBD's class that stores limits in an image's header. Without limits, it removes the
+/// stored limits, and fails with `NotFound` if there is nothing.
 pub fn store(limits: &Limits) -> ClassCall {
     let mut input = Vec::new();
     let mut put = |bytes: &[u8]| {

@@ -153,7 +153,7 @@ impl HttpClient {
             let body = Limited::new(answer.into_body(), self.answer_bytes_max).collect().await;
             Ok((status, body.map_err(|error| format!("cannot read the answer: {error}"))?.to_bytes()))
         };
-        // The connection ends with this request, whatever happens to it.
+        // The connection ends with this request, also if it fails.
         let mut exchange = std::pin::pin!(exchange);
         tokio::select! {
             biased;

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Size of the stack of a thread. The system provides only what is used.
+/// Size of the stack of a thread. The system provides only memory that is used.
 const STACK_BYTES: usize = 64 << 20;
 /// Number of threads. The joins of some queries compute for minutes without giving up their thread,
 /// also after the query was stopped. Such a query keeps its slot, so that the limit on the queries
@@ -142,8 +142,8 @@ impl Admission {
     }
 }
 
-/// A planned query, and what clients ask about it. All of it is computed on the threads of queries,
-/// because a deep statement needs their stack.
+/// A planned query, and its description for clients. All of it is computed on the threads of
+/// queries, because a deep statement needs their stack.
 pub struct Planned {
     query: PreparedQuery,
     /// The types of the parameters; `None` if the query accepts several.

@@ -57,7 +57,7 @@ impl SqlSession {
 struct Part {
     snapshot: Snapshot,
     entry: FileEntry,
-    /// What each row counts.
+    /// The meaning of the count of each row.
     count: i64,
 }
 

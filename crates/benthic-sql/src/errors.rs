@@ -2,7 +2,7 @@
 
 use arrow::error::ArrowError;
 use benthic_core::{Error, ErrorKind};
-/// [`from_datafusion`] unwraps what it wraps.
+/// [`from_datafusion`] is its inverse.
 pub use benthic_fragment::wasm::external;
 use datafusion::common::DataFusionError;
 use parquet::errors::ParquetError;

@@ -236,7 +236,7 @@ fn is_column(expr: &Expr, schema: &TableSchema) -> bool {
     schema.by_name(&column.name).is_ok_and(|column| keeps_keys(&column.data_type, cast.field.data_type()))
 }
 
-/// The rows of a plan. After the last one, records what the plan has read.
+/// The rows of a plan. After the last one, records the reads of the plan.
 pub fn record_when_done(plan: Plan, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let Some(recording) = recording(&plan) else { return rows };
     let schema = rows.schema();
@@ -275,7 +275,7 @@ fn access_of(plan: &Plan) -> Option<(&Arc<ScanAccess>, BTreeSet<u32>)> {
     Some((access?, indexes))
 }
 
-/// When to record what a plan reads. `None` if it reads no table that records access.
+/// When to record the reads of a plan. `None` if it reads no table that records access.
 fn recording(plan: &Plan) -> Option<Recording> {
     let of_scan = access_of(plan).map(|(access, _)| access.recorder.recording);
     of_scan.or_else(|| plan.children().into_iter().find_map(recording))

@@ -2,10 +2,10 @@
 //!
 //! A query starts in four steps. The session parses the statement. It opens each table that the
 //! statement names, once, so that a query that names a table twice sees one snapshot of it.
-//! DataFusion plans the query with our additional rules, which decide what runs beside the objects.
-//! Then DataFusion starts the plan. A statement that changes a table becomes a query first, see
-//! [`changes`]. The session refuses other statements that write, with a hint to the `benthic`
-//! command to use.
+//! DataFusion plans the query with our additional rules, which decide which parts run beside the
+//! objects. Then DataFusion starts the plan. A statement that changes a table becomes a query
+//! first, see [`changes`]. The session refuses other statements that write, with a hint to the
+//! `benthic` command to use.
 
 use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::common_subplan::SharingPlanner;
@@ -679,7 +679,7 @@ fn parse_condition(state: &SessionState, sql: &str, schema: &DFSchema) -> datafu
     state.create_logical_expr_from_sql_expr(condition, schema)
 }
 
-/// Names the `benthic` command that does what the refused statement would do.
+/// Names the `benthic` command that does the work of the refused statement.
 fn suggest_table_command(verb: &str) -> &str {
     match verb {
         "INSERT" | "UPDATE" | "DELETE" | "MERGE" => "`benthic sql` changes rows",

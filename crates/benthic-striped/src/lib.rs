@@ -1,8 +1,7 @@
 //! Striped objects: a file stored in many objects, its pieces.
 //!
-//! The layout is libradosstriper's, so that `rados --striper` reads what Benthic writes, and
-//! Benthic reads what `rados --striper` writes. docs/formats.md describes the names, the attributes
-//! and the order of writes.
+//! The layout is libradosstriper's, so that `rados --striper` reads the objects of Benthic and the
+//! reverse. docs/formats.md describes the names, the attributes and the order of writes.
 //!
 //! [`layout`] computes which bytes are in which piece. [`lock`] is the lock that every reader and
 //! writer of a striped object takes. [`write`] and [`read`] transfer the pieces, [`remove`] removes

@@ -194,7 +194,7 @@ impl StripedReader {
     /// Verifies the digests of all pieces, given in order.
     ///
     /// # Errors
-    /// `Corrupt` if the data are not what was stored; as [`benthic_core::Pool::read`].
+    /// `Corrupt` if the data differ from those that were stored; as [`benthic_core::Pool::read`].
     pub async fn verify(&self, read_pieces: &[ReadPiece]) -> Result<Verification> {
         if !self.check {
             return Ok(Verification::Skipped);

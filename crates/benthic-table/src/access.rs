@@ -1,5 +1,5 @@
-//! Recorded access: the conditions that queries of a table had, what they read and what they
-//! selected.
+//! Recorded access: the conditions that queries of a table had, the rows that they read and those
+//! that they selected.
 //!
 //! A table records access only if its head says so. The records are one small object beside the
 //! table's other objects. They are sums by *shape*: the columns that a query reads, and the kind of

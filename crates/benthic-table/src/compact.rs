@@ -201,8 +201,8 @@ impl Table {
             // Other changes may have deleted rows of these objects, or replaced the objects.
             let current = base.entries().map_ok(|entry| (entry.object, entry));
             let mut current: BTreeMap<TableObject, FileEntry> = current.try_collect().await?;
-            // A later attempt leaves out what changed during the one before, because rows that are
-            // deleted all the time would otherwise stop the whole group.
+            // A later attempt leaves out objects that changed during the one before, because rows
+            // that are deleted all the time would otherwise stop the whole group.
             let now =
                 |entry: FileEntry| current.remove(&entry.object).filter(|now| attempts == 1 || *now == entry);
             group = group.into_iter().filter_map(now).collect();

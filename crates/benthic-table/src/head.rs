@@ -38,7 +38,7 @@ const FORMAT: u32 = 1;
 /// deleted rows.
 const FORMAT_OF_CHANGES: u32 = 2;
 /// The format of a table that had an index of words. Builds that do not know it refuse the table:
-/// they would forget what the index contains. The numbers of the formats differ in two bits, so
+/// they would forget the contents of the index. The numbers of the formats differ in two bits, so
 /// that no wrong bit turns one into another.
 const FORMAT_OF_WORDS: u32 = 4;
 /// The format of a table whose data objects had another codec or row-group size than the default.

@@ -22,7 +22,7 @@ use std::str::FromStr;
 
 /// Permitted target sizes of row groups.
 pub const ROW_GROUP_BYTES: RangeInclusive<u64> = 1024 * 1024..=64 * 1024 * 1024;
-/// Permitted levels of zstd. Higher levels take too much memory for what they save.
+/// Permitted levels of zstd. Higher levels take too much memory for their savings.
 pub const ZSTD_LEVELS: RangeInclusive<u32> = 1..=19;
 
 const ZSTD_LEVEL: u32 = 3;
@@ -281,7 +281,7 @@ impl Layout {
     }
 }
 
-/// Changes of a layout. What is absent stays.
+/// Changes of a layout. Absent settings stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutChange {
     pub codec: Option<Codec>,

@@ -41,7 +41,7 @@ pub struct Costs {
     pub instructions: u64,
 }
 
-/// Checks the numbers of a module's parts, and returns what the module costs. `table.grow` is
+/// Checks the numbers of a module's parts, and returns the cost of the module. `table.grow` is
 /// refused, because no compiler of a supported language uses it. A start section is refused,
 /// because wasmi cannot interrupt it.
 ///

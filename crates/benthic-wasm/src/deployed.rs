@@ -6,8 +6,8 @@
 //! are the latest changes ([`Change`], as JSON), a ring of [`AUDIT_ENTRIES_MAX`] entries, and
 //! `audit_next` is the number of the next one. A change and its entry are one write.
 //!
-//! A client that may write to the namespace may change all this, including the audit log. What runs
-//! in an OSD is decided there: see [`rules`](crate::rules).
+//! A client that may write to the namespace may change all this, including the audit log. The OSD
+//! itself decides what it runs: see [`rules`](crate::rules).
 //!
 //! There is no transaction over two objects. [`deploy`] writes the module before the records, and
 //! [`undeploy`] the records before it removes modules. A crash in between leaves a module that no

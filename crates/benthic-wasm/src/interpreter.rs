@@ -134,8 +134,7 @@ impl Interpreted {
         }
     }
 
-    /// Checks what the module imports and exports. Its memory must be known to be within the
-    /// limits.
+    /// Checks the module's imports and exports. Its memory must be known to be within the limits.
     ///
     /// # Errors
     /// `InvalidArgument`.

@@ -48,7 +48,7 @@ impl MethodManifest {
         Ok(())
     }
 
-    /// Sorts what the caller gives for the declared names into the order of the declaration.
+    /// Sorts the caller's objects for the declared names into the order of the declaration.
     ///
     /// # Errors
     /// `InvalidArgument` if a name is missing, unknown or given twice.

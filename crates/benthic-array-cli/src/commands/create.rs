@@ -66,7 +66,8 @@ pub struct CreateArgs {
     /// Store the file unchanged, and refer to the chunks in it
     #[arg(long, conflicts_with_all = ["chunks", "codec"])]
     reference: bool,
-    /// Remove all objects at PATH first: an array, a group, or what an interrupted command left
+    /// Remove all objects at PATH first: an array, a group, or the remains of an interrupted
+    /// command
     #[arg(long)]
     overwrite: bool,
 }

@@ -235,7 +235,7 @@ fn blosclz(stream: &[u8], len: usize, out: &mut Vec<u8>) -> Result<()> {
             if copied > end - out.len().min(end) {
                 return Err(damaged());
             }
-            // The copy may overlap what it appends.
+            // The source may overlap the copy.
             for index in from..from + copied {
                 out.push(out[index]);
             }

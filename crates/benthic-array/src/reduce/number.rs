@@ -40,7 +40,7 @@ fn read_floats<T: Element>(row: &Row<'_>, decoding: Option<&Decoding>, out: &mut
     if decoding.is_single {
         let (scale, offset) = (scale as f32, offset.map(|offset| offset as f32));
         row.map_to(out, |element: T| match is_valid(element) {
-            // Without an offset, -0.0 stays what it is.
+            // Without an offset, -0.0 stays -0.0.
             true => {
                 f64::from(offset.map_or(element.to_f32() * scale, |offset| element.to_f32() * scale + offset))
             }

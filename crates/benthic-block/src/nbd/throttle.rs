@@ -33,8 +33,8 @@ enum Direction {
 }
 
 impl Cost {
-    /// `None` for a request that is not limited. A flush is not, because waiting for it delays
-    /// whatever a guest orders with it, and it costs little without writes.
+    /// `None` for a request that is not limited. A flush is not, because waiting for it delays all
+    /// requests that a guest orders with it, and it costs little without writes.
     ///
     /// The bytes are those that the image reads or writes. A trim has none: otherwise one trim of a
     /// whole disk would stop all writes for hours. Zeros have none either, unless they keep their

@@ -80,7 +80,7 @@ where
     hurry.send_replace(true);
     // Also if the client is gone: the server flushes the images only after the last write.
     quota.all_done().await;
-    // Over TLS it sends what a client that reads nothing has not taken.
+    // Over TLS it sends data that a client that reads nothing has not taken.
     let _ = tokio::time::timeout(LINGER_LIMIT, writer.shutdown()).await;
     let _ = tokio::time::timeout(LINGER_LIMIT, discard(&mut reader, u64::MAX)).await;
     result

@@ -35,7 +35,7 @@ impl PoolImage {
         forget_clone(&*self.pool, self.id, parent).await
     }
 
-    /// Copies what shows of the parent in objects with different locks.
+    /// Copies the parent's blocks in objects with different locks.
     async fn copy_group(&self, writer: &Writer, objects: Range<u32>) -> Result<()> {
         writer.check().await?;
         let _shared = self.gate.read().await;

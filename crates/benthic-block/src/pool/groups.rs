@@ -271,7 +271,7 @@ impl PoolImages {
         failed
     }
 
-    /// Adds what identifies a group, or a group's snapshot, to an error.
+    /// Adds the address of a group, or of a group's snapshot, to an error.
     fn of_group(&self, group: &str, snapshot: Option<&str>) -> impl FnOnce(Error) -> Error {
         let (address, snapshot) = (self.address(group), snapshot.map(str::to_owned));
         move |error| {

@@ -258,7 +258,7 @@ mod tests {
             let mut bytes = header().encode().to_vec();
             let at = at % bytes.len();
             bytes[at] = value;
-            // Must not panic, and must not allocate what a false count asks for.
+            // Must not panic, and must not allocate the memory that a false count asks for.
             let _ = Header::parse(&bytes);
             let _ = Header::parse(&bytes[..at]);
         }

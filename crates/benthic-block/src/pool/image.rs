@@ -179,7 +179,7 @@ impl PoolImage {
         }
     }
 
-    /// Reads what a writer has changed since a read-only image was opened.
+    /// Reads the changes that a writer has made since a read-only image was opened.
     async fn refresh(&self) -> Result<()> {
         let header = Header::load(&*self.pool, self.id).await?;
         let (map, size_bytes) = match &self.snapshot {

@@ -91,7 +91,7 @@ pub(crate) async fn load(pool: &dyn Pool, id: ImageId, map: u32, objects: usize)
     Ok(entries)
 }
 
-/// Writes a whole map. It replaces what an interrupted earlier attempt has left.
+/// Writes a whole map. It replaces the remains of an interrupted earlier attempt.
 pub(crate) async fn store(pool: &dyn Pool, id: ImageId, map: u32, entries: &[Entry]) -> Result<()> {
     let encoded: Vec<Bytes> = entries.chunks(PAGE_ENTRIES).map(encode).collect();
     stream::iter(encoded.into_iter().enumerate())

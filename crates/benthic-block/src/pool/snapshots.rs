@@ -109,7 +109,7 @@ impl PoolImage {
         self.replace_header(writer, header).await
     }
 
-    /// Removes what removed snapshots have left. One from which several views continue stays in the
+    /// Removes the remains of removed snapshots. One from which several views continue stays in the
     /// header until a single view continues from it. Otherwise two views could share a data object
     /// although neither continues from the other.
     async fn sweep(&self, writer: &Writer) -> Result<()> {

@@ -101,7 +101,7 @@ impl PoolImage {
         let entry = self.entry(object);
         let version = self.state.read().header.version;
         if self.shows_zeros(entry) {
-            // It replaces what an interrupted change has left.
+            // It replaces the remains of an interrupted change.
             let op =
                 WriteOp::new().write_full("").write(offset_bytes, data).remove_xattr(BLOCKS_XATTR).buffered();
             self.pool.write(&self.id.data(object, version)?, op).await.map_err(note)?;

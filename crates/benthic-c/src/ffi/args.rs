@@ -62,7 +62,7 @@ pub unsafe fn fail(error: *mut *mut ErrorHandle, failure: Failure) -> i32 {
     kind
 }
 
-/// The item of a handle. `T` is the item's type, and `H` what C sees.
+/// The item of a handle. `T` is the item's type, and `H` the type of the handle in C.
 ///
 /// # Errors
 /// `InvalidArgument` if the handle is not open, or is of another type.

@@ -1,8 +1,8 @@
 //! Write operations.
 //!
 //! A store does not compare data, orders no omap values and removes no range of omap keys. So a
-//! condition reads what it needs, and the operation then runs only on the version that was read. If
-//! another client changed the object in between, it starts again.
+//! condition reads its part of the object, and the operation then runs only on the version that was
+//! read. If another client changed the object in between, it starts again.
 
 use crate::handles::Item;
 use crate::rados::ioctx::Done;

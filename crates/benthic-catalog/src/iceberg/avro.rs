@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Limit of the size of a file that we write.
 const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// Limit of what a client's file expands to.
+/// Limit of the expanded size of a client's file.
 const READ_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of records that are compressed together.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -200,7 +200,7 @@ fn missing_field(field: &'static str) -> Error {
 }
 
 /// Reads the records of a file that a client wrote. Time and memory are bounded; the libraries that
-/// we tried never return for some damaged files, or do not limit what a block expands to.
+/// we tried never return for some damaged files, or do not limit the expanded size of a block.
 ///
 /// # Errors
 /// `InvalidArgument` for a file that is not valid, has another codec than deflate, or expands to

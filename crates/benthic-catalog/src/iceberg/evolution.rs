@@ -89,7 +89,7 @@ fn is_same(ours: &Value, given: &Value) -> bool {
     }
 }
 
-/// Refuses what a column of Benthic cannot say.
+/// Refuses properties that a column of Benthic cannot have.
 fn check_attributes(field: &Value) -> Result<()> {
     match ["doc", "initial-default", "write-default"].into_iter().find(|name| !field[name].is_null()) {
         Some(name) => Err(unsupported("a column has no comment and no default").with("attribute", name)),

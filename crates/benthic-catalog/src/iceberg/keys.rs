@@ -229,7 +229,8 @@ fn object(role: Role, stem: &str) -> Option<TableObject> {
     })
 }
 
-/// Replaces what a URI would have to escape, and `~` itself, by `~` and two hexadecimal digits.
+/// Replaces characters that a URI would have to escape, and `~` itself, by `~` and two hexadecimal
+/// digits.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -95,7 +95,7 @@ impl Catalog {
     }
 }
 
-/// What a commit says about the table that it creates.
+/// The definition of a table in the commit that creates it.
 struct NewTable<'u> {
     location: &'u str,
     uuid: Option<&'u str>,
@@ -118,7 +118,7 @@ impl<'u> NewTable<'u> {
                 "add-snapshot" => snapshots.push(&update["snapshot"]),
                 "set-snapshot-ref" if update["ref-name"] == "main" => main = Some(&update["snapshot-id"]),
                 "upgrade-format-version" if update["format-version"].as_u64().is_some_and(|to| to <= 2) => {}
-                // These name what was added, and properties are ignored as in other new tables.
+                // These name the added items, and properties are ignored as in other new tables.
                 "set-current-schema" | "set-default-spec" | "set-default-sort-order" | "set-properties" => {}
                 other => {
                     let message = format!("a new table has columns, partitioning and rows, and no {other:?}");

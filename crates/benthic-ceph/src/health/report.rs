@@ -69,7 +69,7 @@ pub enum Source {
     Benthic,
 }
 
-/// What one source alone says about the cluster. `None` means that it says nothing.
+/// The verdict of one source alone. `None` means that it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct View {
     pub unix_s: Option<u64>,
@@ -79,7 +79,7 @@ pub struct View {
     pub availability_percent: Option<f64>,
 }
 
-/// What each source says. The report has the worse of both.
+/// The verdict of each source. The report has the worse of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sources {
     pub monitors: View,
@@ -197,7 +197,7 @@ pub struct Report {
     pub is_stale: bool,
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
-    /// What the snapshot lacks.
+    /// The gaps of the snapshot.
     pub missing: Vec<Missing>,
     pub numbers: Numbers,
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 
 const SCRIPT: &str = include_str!("host.sh");
-/// The first line of the script's output. What a host prints before it belongs to the login.
+/// The first line of the script's output. Output of a host before it belongs to the login.
 const GREETING: &str = "benthic host 1";
 /// The script's word for a file that does not exist.
 const NONE: &str = "none";

@@ -50,7 +50,7 @@ pub struct Ssh {
     pub destinations: BTreeMap<String, String>,
 }
 
-/// A program for a host, and what follows it on standard input.
+/// A program for a host, and the data that follow it on standard input.
 pub struct Program<'a> {
     /// In the language of POSIX shells.
     pub text: String,

@@ -161,7 +161,7 @@ impl Cursor {
             Some(after) => start(space, input, after),
         };
         let [least, most] = RANGE_ENTRIES;
-        // Read what one page needs and little more: reading is the largest cost in an OSD.
+        // Read the entries of one page and few more: reading is the largest cost in an OSD.
         let range_entries =
             if input.delimiter.is_empty() { (input.entries_max as usize).clamp(least, most) } else { least };
         Cursor {

@@ -86,8 +86,8 @@ pub fn spin(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
 
 /// Runs until the deadline stops it, ignores the error and claims success.
 ///
-/// Learn: the engine remembers that the deadline has passed and answers `LimitExceeded`, no matter
-/// what the method returns.
+/// Learn: the engine remembers that the deadline has passed and answers `LimitExceeded`, also if
+/// the method returns another result.
 ///
 /// # Errors
 /// None of its own.

@@ -18,7 +18,7 @@ use benthic_core::{Class, Method, MethodFlags, MethodResult};
 
 /// The attribute in which [`record`](greet::record) stores the greeting.
 pub const GREETING_XATTR: &str = "hello.greeting";
-/// The attribute in which methods of [`semantics`] store what they saw.
+/// The attribute in which methods of [`semantics`] store their observations.
 pub const OBSERVATION_XATTR: &str = "hello.seen";
 
 /// The `hello` class.

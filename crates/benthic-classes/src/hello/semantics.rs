@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const DATA_BYTES_MAX: u64 = 64;
 const NAMES_MAX: usize = 8;
 
-/// Reads the object, appends data and an omap entry, and stores what it saw.
+/// Reads the object, appends data and an omap entry, and stores its observations.
 ///
 /// Learn: read first, decide, write last. A method may not read a part that it has changed. It may
 /// always call `stat`, which returns the size after its own writes. On a missing object, reads fail
@@ -39,9 +39,9 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 
 /// Does nothing, although it declares that it reads and writes.
 ///
-/// Learn: flags state what a method may do, not what it did. A missing object is not created; an
-/// existing object keeps its version. The output of a method that declares `WRITE` is dropped, even
-/// if it wrote nothing.
+/// Learn: flags state the permitted steps of a method, not those of one call. A missing object is
+/// not created; an existing object keeps its version. The output of a method that declares `WRITE`
+/// is dropped, even if it wrote nothing.
 ///
 /// # Errors
 /// None.

@@ -260,7 +260,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The text up to the closing quote, and what comes after it.
+/// The text up to the closing quote, and the rest.
 fn unquote(text: &str, quote: char, escape: char) -> Result<(Cow<'_, str>, &str), Fault> {
     let mut unescaped: Option<String> = None;
     let mut start = 0;

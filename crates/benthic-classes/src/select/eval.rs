@@ -126,7 +126,7 @@ fn key_of(entries: &[(String, Json)], name: &Name, work: &Work<'_>) -> Result<Op
     Ok(other)
 }
 
-/// The value of an expression. A text counts as work by its length, because what uses the value
+/// The value of an expression. A text counts as work by its length, because the user of the value
 /// reads it.
 pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {
     work.tick(1)?;

@@ -69,7 +69,7 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Failure> {
     Ok(tokens)
 }
 
-/// Text up to a quote, in which two quotes stand for one, and what comes after it.
+/// Text up to a quote, in which two quotes stand for one, and the rest.
 fn read_quoted(from: &str, quote: char) -> Result<(String, &str), Failure> {
     let (mut text, mut rest) = (String::new(), from);
     loop {

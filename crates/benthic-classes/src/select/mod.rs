@@ -125,8 +125,8 @@ fn run(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 /// input and the output are those of the class `select`.
 ///
 /// # Errors
-/// `InvalidArgument` for an input of another form; `LimitExceeded` for what the gateway runs
-/// itself: a larger answer, more time, more queries than run here at once.
+/// `InvalidArgument` for an input of another form; `LimitExceeded` for a query that the gateway
+/// runs itself: a larger answer, more time, more queries than run here at once.
 pub fn run_beside(
     context: &mut MethodContext<'_>,
     input: &[u8],

@@ -28,8 +28,8 @@ pub trait Rows {
     /// A column that cannot be read.
     fn open(&mut self, columns: &[usize], ranges: &[IntegerRange]) -> Result<(), Fault>;
 
-    /// Reads the next rows. Returns their number, which is 0 only at the end. Adds what it read to
-    /// the totals.
+    /// Reads the next rows. Returns their number, which is 0 only at the end. Adds the bytes that
+    /// it read to the totals.
     ///
     /// # Errors
     /// Damaged or too large data; the host's own errors.

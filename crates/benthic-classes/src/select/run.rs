@@ -51,7 +51,7 @@ pub trait Host {
     /// The time, in milliseconds since 1970 (UTC).
     fn unix_ms(&self) -> u64;
 
-    /// Called after a limited amount of work, with what was done so far.
+    /// Called after a limited amount of work, with the totals so far.
     ///
     /// # Errors
     /// Any error ends the query: the time is over, or nobody waits for the answer.

@@ -111,8 +111,8 @@ async fn mirror(args: &MirrorArgs, tally: &mut Tally<'_>) -> Outcome {
     }
 }
 
-/// Returns whether to remove what the source does not have. After a failure, the command cannot
-/// know what the source has.
+/// Returns whether to remove objects that the source does not have. After a failure, the command
+/// cannot know which objects the source has.
 fn may_remove(tally: &Tally<'_>) -> Outcome<bool> {
     if tally.removed.is_none() {
         return Ok(false);

@@ -175,8 +175,8 @@ impl Dir {
         Err(Error::new(ErrorKind::PermissionDenied, message).with("dir", self.path.display()))
     }
 
-    /// Checks what was read before this call: without a lock file an owner may have come. Every
-    /// owner creates the file before it changes anything.
+    /// Checks the data that were read before this call: without a lock file an owner may have come.
+    /// Every owner creates the file before it changes anything.
     ///
     /// # Errors
     /// `Unavailable` if there is an owner, or was one.

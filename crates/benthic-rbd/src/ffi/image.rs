@@ -140,7 +140,7 @@ impl RbdImage {
         let api = self.pool.api;
         // SAFETY: null pointers, numbers and false are valid values.
         let (mut image, mut snapshot): (LinkedImageSpec, SnapSpec) = unsafe { (zeroed(), zeroed()) };
-        // SAFETY: the image is live; what librbd has allocated is freed after it is copied.
+        // SAFETY: the image is live; librbd's memory is freed after it is copied.
         unsafe {
             match check((api.get_parent)(self.handle, &mut image, &mut snapshot)) {
                 Err(errno::ENOENT) => return Ok(None),
@@ -328,9 +328,9 @@ impl RbdImage {
         check(unsafe { (self.pool.api.flatten)(self.handle) })
     }
 
-    /// The extents with data, or with `since`, what changed since that snapshot; in any order. With
-    /// `whole_objects`, extents are whole objects. Then librbd reads only the object map, if the
-    /// image has one; otherwise it asks the OSDs about each object.
+    /// The extents with data, or with `since`, those that changed since that snapshot; in any
+    /// order. With `whole_objects`, extents are whole objects. Then librbd reads only the object
+    /// map, if the image has one; otherwise it asks the OSDs about each object.
     pub fn diff(
         &self,
         since: Option<&CStr>,

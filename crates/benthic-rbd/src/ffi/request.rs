@@ -25,7 +25,7 @@ pub(crate) enum Request {
     Flush,
 }
 
-/// A request in flight: what librbd uses until it calls back.
+/// A request in flight: the memory that librbd uses until it calls back.
 pub(super) struct Pending<I> {
     image: I,
     request: Request,

@@ -89,7 +89,7 @@ impl KeyFilter {
 /// The origin of a change, as the gateway stores it with an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The account and the user, or what else made the change.
+    /// The account and the user, or the service that made the change.
     pub principal: String,
     /// The address of the client.
     pub address: Option<String>,

@@ -29,7 +29,7 @@ const TLS: &str = "use-ssl";
 
 /// The schemes of endpoints.
 const SCHEMES: [&str; 5] = ["http", "https", "amqp", "amqps", "kafka"];
-/// Attributes of radosgw for what the gateway does anyway, and the values that ask for it.
+/// Attributes of radosgw for behaviour that the gateway has anyway, and the values that ask for it.
 const FIXED: [(&str, &[&str]); 4] = [
     ("amqp-ack-level", &["broker", "routable"]),
     ("kafka-ack-level", &["broker"]),

@@ -178,7 +178,7 @@ const HEADERS: [HeaderName; 7] = [
 ];
 
 impl Visit {
-    /// Keeps what a line needs of a request, and adds [`Notes`] to its extensions.
+    /// Keeps the facts about a request that a line needs, and adds [`Notes`] to its extensions.
     pub fn begin<B>(request: &mut Request<B>, is_website: bool, environment: &Environment) -> Visit {
         let mut headers = HeaderMap::new();
         for name in HEADERS {
@@ -515,7 +515,7 @@ fn escape_key(key: &str) -> String {
     encode(shorten(key, KEY_BYTES_MAX), true)
 }
 
-/// Escapes what would end a field.
+/// Escapes characters that would end a field.
 fn escape_controls(text: &str) -> String {
     escape_unless(text, |byte| byte.is_ascii_graphic() && byte != b'"')
 }

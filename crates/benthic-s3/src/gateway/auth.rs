@@ -360,8 +360,8 @@ pub(super) fn authorize_for_account<T>(
     authorize_creation(request, action, (resource, owner), (None, None))
 }
 
-/// Does what [`authorize_for_account`] does, for a request that creates a bucket. `settings` are
-/// its region and its object ownership.
+/// As [`authorize_for_account`], for a request that creates a bucket. `settings` are its region and
+/// its object ownership.
 pub(super) fn authorize_creation<T>(
     request: &S3Request<T>,
     action: &str,
@@ -482,7 +482,7 @@ impl Gateway {
         self.authorize(request, name, expected_owner, On::Bucket).await
     }
 
-    /// Returns the bucket of a request, without a check of what the caller may do with it.
+    /// Returns the bucket of a request, without a check of the caller's rights.
     pub(super) async fn open<T>(
         &self,
         request: &S3Request<T>,
@@ -528,8 +528,8 @@ impl Gateway {
         self.check(request, access, action, on).await.map(drop)
     }
 
-    /// Does what [`require`](Gateway::require) does, and returns the account that owns the object,
-    /// if the decision depends on it.
+    /// As [`require`](Gateway::require), and returns the account that owns the object, if the
+    /// decision depends on it.
     async fn check<T>(
         &self,
         request: &S3Request<T>,

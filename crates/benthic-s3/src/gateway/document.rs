@@ -152,7 +152,7 @@ impl Document {
     }
 }
 
-/// Refuses what `s3s` would ignore. It reports all other faults of a document itself.
+/// Refuses elements that `s3s` would ignore. It reports all other faults of a document itself.
 ///
 /// # Errors
 /// `MalformedXML`.

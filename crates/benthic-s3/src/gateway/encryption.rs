@@ -651,7 +651,7 @@ fn kms_error(code: &'static str, message: &'static str) -> S3Error {
 }
 
 /// The error for a data key that Vault has not encrypted or decrypted. The log has the cause, which
-/// may name what only operators should know.
+/// may contain facts that only operators should know.
 fn vault_error(failure: vault::Failure, key: &str) -> S3Error {
     let (code, status, message, cause) = match failure {
         vault::Failure::Unavailable(cause) => {

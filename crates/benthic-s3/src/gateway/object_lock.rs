@@ -1,8 +1,7 @@
 //! Object lock: the settings of a bucket, and the retention period and legal hold of an object.
 //!
-//! The driver enforces locks. The gateway checks what a request may ask for: a lock needs a bucket
-//! with object lock, which always has versions, and the bypass of a retention period needs a
-//! permission of its own.
+//! The driver enforces locks. The gateway checks requests: a lock needs a bucket with object lock,
+//! which always has versions, and the bypass of a retention period needs a permission of its own.
 
 use super::auth::{Authorized, On};
 use super::{Gateway, names, timestamp, unix_ms};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// that nobody escapes a `Deny` by padding it.
 const VALUE_BYTES_MAX: usize = 2 * 1024;
 
-/// A request, its sender, and what it works on.
+/// A request, its sender, and its target.
 pub(super) struct RequestFacts<'r> {
     method: &'r Method,
     headers: &'r HeaderMap,

@@ -103,8 +103,8 @@ impl Identities {
         self.replace(RecordKind::Account, name, &marked, None::<&Account>).await
     }
 
-    /// Does what [`check_unused`](Identities::check_unused) does, and removes the mark of a removal
-    /// from an account that stays: that of this removal, or of one that died.
+    /// As [`check_unused`](Identities::check_unused), and removes the mark of a removal from an
+    /// account that stays: that of this removal, or of one that died.
     async fn check_removable(&self, name: &str, found: &Account) -> Result<()> {
         let Err(error) = self.check_unused(name).await else { return Ok(()) };
         if found.removal.is_some() {

@@ -54,7 +54,7 @@ pub struct Federated {
 #[cfg(feature = "policy")]
 impl Federated {
     /// The values of a condition key, if the provider can have said them. A provider with the
-    /// address `https://aws` cannot say what `aws:username` is.
+    /// address `https://aws` cannot define `aws:username`.
     pub fn values(&self, key: &str) -> Option<Vec<String>> {
         match key {
             "aws:federatedprovider" => Some(vec![self.provider_arn.clone()]),

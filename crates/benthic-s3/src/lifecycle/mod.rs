@@ -72,7 +72,7 @@ pub struct Task {
     after: Option<String>,
     /// The counters of the run so far.
     pub stats: RunStats,
-    /// The end of the last complete run, and what it did.
+    /// The end of the last complete run, and its counters.
     pub finished_ms: Option<u64>,
     pub finished: RunStats,
 }

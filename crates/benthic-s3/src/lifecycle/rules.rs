@@ -91,7 +91,7 @@ impl Calendar {
     }
 }
 
-/// A version in the order of a listing, with what the rules need to know of its key.
+/// A version in the order of a listing, with the facts about its key that the rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub version: ListedVersion,

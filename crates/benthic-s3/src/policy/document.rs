@@ -162,7 +162,7 @@ impl Principal {
         ))
     }
 
-    /// Whether this names a part of what the other one names. Authors of `NotPrincipal` name the
+    /// Whether this names a part of the other one's principals. Authors of `NotPrincipal` name the
     /// account beside its user, and mean only the user.
     fn is_narrower_than(&self, other: &Principal) -> bool {
         match (self, other) {

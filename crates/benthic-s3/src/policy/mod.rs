@@ -39,9 +39,9 @@ pub struct Rights {
     /// The policies of the user and its groups, or of the role. `None` for a user with all rights
     /// of the account.
     pub identity: Option<Vec<Document>>,
-    /// Limits what the others allow.
+    /// Limits the rights that the others give.
     pub boundary: Option<Document>,
-    /// The policies of a session, which limit what the others allow.
+    /// The policies of a session, which limit the rights that the others give.
     pub session: Option<Vec<Document>>,
 }
 
@@ -66,7 +66,7 @@ pub enum Decision {
     Allowed,
     /// Nothing allows the request.
     NotAllowed,
-    /// A policy denies the request, whatever else allows it.
+    /// A policy denies the request, even if others allow it.
     Denied,
 }
 

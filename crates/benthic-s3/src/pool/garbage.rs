@@ -117,7 +117,8 @@ impl PoolSal {
         Ok(next.map_or(Page::Last, Page::More))
     }
 
-    /// Removes what an entry names. Returns the number of data objects; `None` if it has not tried.
+    /// Removes the data that an entry names. Returns the number of data objects; `None` if it has
+    /// not tried.
     async fn remove_garbage(
         &self,
         bucket: Id,

@@ -43,6 +43,6 @@ pub trait Garbage: Send + Sync {
     /// Those of the store; a later collection continues.
     async fn collect(&self) -> Result<CollectionStats>;
 
-    /// Counts what waits for collection.
+    /// Counts the garbage that waits for collection.
     async fn pending(&self) -> Result<PendingGarbage>;
 }

@@ -3,7 +3,7 @@
 //! Why not use [`Pool`](benthic_core::Pool) directly? A pool promises atomic operations on one
 //! object. S3 promises more: a bucket lists its keys in order, a key has versions, an object of
 //! terabytes appears at once, and a condition is checked when the object becomes visible. A driver
-//! builds these guarantees from what its store offers.
+//! builds these guarantees from the operations of its store.
 //!
 //! Every driver makes these promises, and `tests/sal/` proves them:
 //!

@@ -2,8 +2,9 @@
 //!
 //! A block belongs to one state of an object: its key has the upstream, the bucket, the key, the
 //! version, the ETag and the size. Every fetch requires the ETag (`If-Match`), so a block of
-//! another state is never stored. What is known of an object (its head) is an entry of the cache,
-//! too, so that the gateway can answer while the upstream is unreachable, also after a restart.
+//! another state is never stored. The known facts about an object (its head) are an entry of the
+//! cache, too, so that the gateway can answer while the upstream is unreachable, also after a
+//! restart.
 
 use super::cache::Cache;
 use super::client::{Answer, Call, Client, error_of};

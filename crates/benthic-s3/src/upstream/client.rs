@@ -325,7 +325,7 @@ impl Client {
         self.0.is_down.load(Relaxed)
     }
 
-    /// Sends a request, and returns the whole answer, whatever its status.
+    /// Sends a request, and returns the whole answer, with any status.
     ///
     /// # Errors
     /// `InvalidArgument` if the request cannot be sent; `Unavailable` if the upstream cannot be

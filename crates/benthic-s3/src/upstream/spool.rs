@@ -175,7 +175,7 @@ impl SpoolWriter {
         {
             return Ok(None);
         }
-        // Refuse now what cannot be sent to the upstream later.
+        // Refuse now a change that cannot be sent to the upstream later.
         let mut call = Call::new(Method::PUT, &self.bucket, &self.key);
         call.sha256 = Some(sha256.to_owned());
         self.blocks.client.check(&with_attributes(call, &finish.attributes, true)?)?;

@@ -230,7 +230,7 @@ impl Objects for ViewSal {
         bucket: &Bucket,
         object: &Object,
     ) -> Result<Option<(Arc<dyn Pool>, ObjectId)>> {
-        // A method would see whatever is stored when it runs, not the version of the lookup.
+        // A method would see the version that is current when it runs, not that of the lookup.
         if is_view(bucket) { Ok(None) } else { self.sal.whole_data(bucket, object).await }
     }
 

@@ -122,7 +122,7 @@ impl<'t> Token<'t> {
         })
     }
 
-    /// Verifies the signature, and returns what the token says.
+    /// Verifies the signature, and returns the claims of the token.
     ///
     /// # Errors
     /// `Invalid`; `UnknownKey` if no key fits the token.

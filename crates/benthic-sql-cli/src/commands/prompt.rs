@@ -65,8 +65,8 @@ impl Command {
     }
 }
 
-/// Maximum size of input that does not come from a terminal.
-/// Time that an interrupted change has to remove what it wrote.
+/// Maximum size of input that does not come from a terminal. Time that an interrupted change has to
+/// remove its objects.
 const UNDO_LIMIT: Duration = Duration::from_secs(10);
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 

@@ -67,8 +67,8 @@ fn differ(one: &ArrayRef, other: &ArrayRef) -> Result<bool, ArrowError> {
     Ok((0..one.len()).any(|row| compare(row, row).is_ne()))
 }
 
-/// Whether a cast can return another value without an error. Text is parsed, which fails for what
-/// is no value; the digits of floating-point numbers are approximate already.
+/// Whether a cast can return another value without an error. Text is parsed, which fails for text
+/// that is no value; the digits of floating-point numbers are approximate already.
 fn may_lose_digits(from: &DataType, to: &DataType) -> bool {
     let is_text = matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let to_text = matches!(to, DataType::Utf8 | DataType::Binary);

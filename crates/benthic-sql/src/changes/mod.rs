@@ -114,7 +114,7 @@ async fn fill(
 }
 
 /// The writer of a statement. If the statement ends before it is committed, also because its future
-/// is dropped, what the writer wrote is removed.
+/// is dropped, the writer's objects are removed.
 struct Undo(Option<Writer>);
 
 impl Undo {
@@ -122,7 +122,7 @@ impl Undo {
         self.0.as_mut().ok_or_else(|| Error::new(ErrorKind::Internal, "a statement has ended already"))
     }
 
-    /// Finishes the writer, or removes what it wrote.
+    /// Finishes the writer, or removes its objects.
     async fn commit(mut self, filled: Result<Changed>) -> Result<Changed> {
         let outcome = match filled {
             Ok(changed) => match self.writer()?.finish().await {

@@ -52,7 +52,7 @@ pub(crate) fn full_bytes(object_bytes_target: usize, ratio: f64) -> usize {
 /// The reason to write the rows of a partition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
-    /// They are enough for an object. What is too much for one waits.
+    /// They are enough for an object. Batches that are too much for one wait.
     Full,
     MemoryIsFull,
     End,

@@ -56,7 +56,7 @@ pub(crate) struct CallResult {
     pub(crate) touched: bool,
 }
 
-/// Does to the oracle's object what the method does to a real one.
+/// Changes the oracle's object as the method changes a real one.
 pub(crate) fn call(object: &mut Option<Object>, call: &ClassCall) -> Result<CallResult, ErrorKind> {
     let input = str::from_utf8(&call.input).map_err(|_| InvalidArgument)?;
     match (call.class.as_str(), call.method.as_str(), object) {

@@ -8,7 +8,8 @@ use super::octets::Section;
 use benthic_core::{Error, ErrorKind, Result};
 use std::f64::consts::PI;
 
-/// Limit on the points of a field. A message of constant values is small, whatever it claims.
+/// Limit on the points of a field. A message of constant values is small, even if it claims to be
+/// large.
 const POINTS_MAX: u64 = 1 << 26;
 /// Limit on the latitudes between a pole and the equator of a Gaussian grid. Finding them takes its
 /// square.

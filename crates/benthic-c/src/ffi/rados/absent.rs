@@ -13,7 +13,7 @@ macro_rules! fails {
     )*};
 }
 
-// Snapshots, watches, services, and what only daemons know.
+// Snapshots, watches, services, and facts that only daemons know.
 fails! { errno::EOPNOTSUPP;
     rados_ioctx_snap_create
     rados_ioctx_selfmanaged_snap_create

@@ -162,7 +162,7 @@ unsafe fn copy_all<const N: usize>(texts: [(String, *mut c_char, *mut usize); N]
         return Ok(-errno::ERANGE);
     }
     for (text, memory, _) in &texts {
-        // SAFETY: the caller's promise, and the length is what the caller said or less.
+        // SAFETY: the caller's promise, and the length is at most the caller's.
         unsafe { Memory::new(*memory, text.len()) }.copy(text.as_bytes())?;
     }
     Ok(0)

@@ -219,8 +219,8 @@ fn versions(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-/// A release that Benthic's tests do not cover. Whatever answered was understood, so this is
-/// information.
+/// A release that Benthic's tests do not cover. The answers that arrived were understood, so this
+/// is information.
 fn unknown_releases(scene: &Scene<'_>) -> Option<Finding> {
     let versions = scene.snapshot.versions.as_ref()?;
     let is_unknown = |version: &&String| releases::parse(version).is_none_or(releases::is_unknown);

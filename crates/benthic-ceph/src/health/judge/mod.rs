@@ -113,7 +113,7 @@ fn sources(scene: &Scene<'_>, findings: &[Finding]) -> Sources {
     };
     let asked = snapshot.osd_answers.as_ref().map(|answers| answers.unix_s);
     let own = worst(Source::Benthic);
-    // Information, such as what the report lacks, shows nothing about the cluster.
+    // Information, such as the gaps of the report, shows nothing about the cluster.
     let has_own = own.is_some_and(|own| own > Verdict::Healthy) || snapshot.probe.is_some();
     Sources {
         monitors: view(

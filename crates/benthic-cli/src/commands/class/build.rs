@@ -183,7 +183,7 @@ fn compile(dir: &Path, compiler: &mut Command, needed: &str) -> Result<PathBuf> 
     Ok(dir.join(COMPILED))
 }
 
-/// Runs a compiler and returns what it prints.
+/// Runs a compiler and returns its output.
 fn output(command: &mut Command, needed: &str) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let run = command.output().map_err(|error| {

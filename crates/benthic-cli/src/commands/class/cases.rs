@@ -18,7 +18,7 @@ pub const CONTENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Limit of the attributes, and of the omap's entries.
 const ENTRIES_MAX: usize = 1_000;
 
-/// A call, the object before it, and what must hold after it.
+/// A call, the object before it, and the conditions that must hold after it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {

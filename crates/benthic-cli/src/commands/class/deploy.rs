@@ -42,7 +42,7 @@ pub struct DeployArgs {
     memory: u64,
 }
 
-/// What the methods of a class may do.
+/// The rights of the methods of a class.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Access {
     Read,

@@ -47,7 +47,7 @@ pub struct TestArgs {
     profile: bool,
 }
 
-/// A difference between a case and what its call did.
+/// A difference between a case and the effect of its call.
 #[derive(Serialize)]
 struct Difference {
     what: String,
@@ -293,7 +293,7 @@ impl Runner {
         }
     }
 
-    /// Compares the object, its attributes and its omap with what the case names.
+    /// Compares the object, its attributes and its omap with those of the case.
     async fn compare_object(&self, case: &Case) -> Result<Vec<Difference>> {
         let mut differences = Vec::new();
         let missing_or = |value: Option<&Bytes>| value.map_or("missing".to_owned(), |value| shown(value));

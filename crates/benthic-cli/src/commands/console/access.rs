@@ -62,7 +62,7 @@ pub enum Allowed {
 
 impl Access {
     pub fn new(token: &str, port: u16, scheme: &'static str, environment: Environment) -> Access {
-        // Cookies belong to a host, whatever the port.
+        // Cookies belong to a host, not to a port.
         let prefix = if scheme == "https" { "__Host-" } else { "" };
         let cookie = format!("{prefix}benthic-console-{port}");
         Access { token: digest(token), sessions: Mutex::default(), cookie, scheme, environment }

@@ -115,7 +115,7 @@ impl Children {
         if printed.values::<Value>()?.iter().any(is_of_entry) { Ok(printed) } else { Err(error) }
     }
 
-    /// Runs a program to its end. Returns what it printed, and its error.
+    /// Runs a program to its end. Returns its output, and its error.
     async fn run_to_end(
         &self,
         program: &Program,

@@ -1,9 +1,9 @@
 //! `benthic console serve`: a web page to inspect a store and to try things, with a JSON interface.
 //!
-//! One process serves the page and answers its requests from the session's store. What needs other
-//! programs, such as SQL, comes from child processes that run the same programs as users do, so
-//! that this program stays small. All connections are futures of one task: requests wait for the
-//! store, and the store's work runs on threads of the engine.
+//! One process serves the page and answers its requests from the session's store. Features of other
+//! programs, such as SQL, come from child processes that run the same programs as users do, so that
+//! this program stays small. All connections are futures of one task: requests wait for the store,
+//! and the store's work runs on threads of the engine.
 
 mod access;
 mod arrays;

@@ -1,6 +1,6 @@
 //! Reads the text of a query plan as a tree. Each line is a node; two more spaces at its beginning
-//! make it a child of the line above. What runs beside the objects is in one line of its own,
-//! `FragmentExec: objects=…, beside each: A <- B <- C, metrics=[…]`.
+//! make it a child of the line above. The part that runs beside the objects is in one line of its
+//! own, `FragmentExec: objects=…, beside each: A <- B <- C, metrics=[…]`.
 
 use serde_json::{Map, Value, json};
 

@@ -135,7 +135,7 @@ async fn is_copied(
 
 /// Returns whether the data read match the recorded source file; then the copy is verified. If they
 /// do not match, another client may have changed the object and left the record in place. The
-/// function then compares the data with what is stored.
+/// function then compares the data with the stored data.
 async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, read: String) -> Result<bool> {
     match &known.source {
         None => Ok(false),

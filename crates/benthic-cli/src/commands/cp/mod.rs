@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stripe::StripeArgs;
 
-/// The first word about what a dry run finds.
+/// The first word of a dry run's lines.
 const WOULD: &str = "would ";
 
 /// Attempts to copy an object that another client writes during the copy.
@@ -210,8 +210,8 @@ impl<'a> Tally<'a> {
         if self.verb.starts_with(WOULD) { "would remove" } else { "removed" }
     }
 
-    /// Prints a line: always in JSON, and in text if it is about what a command would do. In text,
-    /// `name` stands for the object.
+    /// Prints a line: always in JSON, and in text for a dry run. In text, `name` stands for the
+    /// object.
     fn report(&self, verb: &str, object: &ObjectId, mut more: Value, name: Option<&str>) -> Outcome {
         let out = &self.session.out;
         if out.is_json() {

@@ -27,7 +27,7 @@ pub struct Prober {
 
 impl Prober {
     /// Creates a prober for this pool. All probes on this host use the same object, so a probe
-    /// removes what an earlier one left when it was killed.
+    /// removes the remains of an earlier one that was killed.
     pub fn new(pool: Arc<dyn Pool>) -> Result<Prober> {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = format!("benthic-health-probe.{}", host.trim());

@@ -63,7 +63,7 @@ fn availability_by_source(report: &Report) -> String {
     by_source(report, percent, if report.is_stale { STALE } else { "" })
 }
 
-/// What each source says, and its age. `note` is about the monitors' data.
+/// The verdict of each source, and its age. `note` is about the monitors' data.
 fn by_source(report: &Report, of: impl Fn(&View) -> Option<String>, note: &str) -> String {
     let sources = &report.sources;
     let says = |view: &View, note: &str| match of(view) {

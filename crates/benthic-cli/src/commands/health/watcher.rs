@@ -81,7 +81,7 @@ type Attempt<'a> = Pin<Box<dyn Future<Output = Result<Arc<dyn ClusterClient>>> +
 /// The cached OSDs and their class libraries, and the time of the poll.
 struct Libraries {
     unix_s: u64,
-    /// What the objects through which to reach the OSDs depend on.
+    /// The state of the cluster on which the objects for reaching the OSDs depend.
     change: String,
     names: Vec<String>,
     osds: Vec<OsdTarget>,
@@ -410,8 +410,8 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// What the objects through which to reach the OSDs depend on: which OSDs serve, and which pools
-/// and rules there are.
+/// The state of the cluster on which the objects for reaching the OSDs depend: which OSDs serve,
+/// and which pools and rules there are.
 fn change(snapshot: &Snapshot) -> String {
     let Some(map) = &snapshot.map else { return String::new() };
     let pools: Vec<i64> = map.pools.iter().map(|pool| pool.id).collect();

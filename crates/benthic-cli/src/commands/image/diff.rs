@@ -198,7 +198,7 @@ pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
     })
 }
 
-/// Checks that the changes continue what the image has.
+/// Checks that the changes continue the image's last snapshot.
 async fn check_start(image: &dyn Image, header: &DiffHeader) -> Result<()> {
     let snapshots = image.snapshots().await?;
     let has = |name: &String| snapshots.iter().any(|snapshot| snapshot.name == *name);

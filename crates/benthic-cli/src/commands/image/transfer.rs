@@ -381,8 +381,8 @@ async fn open_part(args: &ExportArgs, image: &Arc<dyn Image>) -> Result<(NewFile
     .await
 }
 
-/// Copies the bytes of an image from an offset on. Returns how many of them are data. What is
-/// written before a chunk that reaches another [`STEP_BYTES`] is durable before that chunk is
+/// Copies the bytes of an image from an offset on. Returns how many of them are data. Data that are
+/// written before a chunk that reaches another [`STEP_BYTES`] are durable before that chunk is
 /// written, so that an export can continue a chunk before the last step.
 async fn copy_out(
     image: &Arc<dyn Image>,

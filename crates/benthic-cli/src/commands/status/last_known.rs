@@ -17,7 +17,7 @@ pub struct LastSeen {
 }
 
 impl LastKnown {
-    /// Keeps what this poll saw, and returns the last known values of everything else.
+    /// Keeps the values of this poll, and returns the last known values of everything else.
     pub fn update(&mut self, report: &Report, overview: &Overview) -> BTreeMap<String, LastSeen> {
         let mut unseen = BTreeMap::new();
         for (name, value) in parts(report, overview) {
@@ -31,8 +31,8 @@ impl LastKnown {
     }
 }
 
-/// The values of a poll: the fields of `numbers`, and what the page shows beside them. Unknown
-/// values are null.
+/// The values of a poll: the fields of `numbers`, and the values that the page shows beside them.
+/// Unknown values are null.
 fn parts(report: &Report, overview: &Overview) -> Map<String, Value> {
     let numbers = &report.numbers;
     let mut parts = match json!(numbers) {

@@ -17,7 +17,7 @@ fn access(login: Option<Sasl>) -> Access {
 struct Broker(DuplexStream);
 
 impl Broker {
-    /// Reads a request; returns its id, and what follows its head.
+    /// Reads a request; returns its id, and the data after its head.
     async fn request(&mut self) -> (i32, Vec<u8>) {
         let mut request = vec![0; self.0.read_u32().await.expect("a request") as usize];
         self.0.read_exact(&mut request).await.expect("a request");

@@ -72,7 +72,8 @@ struct Open {
     leaders: Vec<Option<Arc<Address>>>,
     /// When the cluster named them.
     asked_at: Instant,
-    /// Whether a message has failed since. The cause may be what the gateway knows of the cluster.
+    /// Whether a message has failed since. The cause may be the gateway's stale knowledge of the
+    /// cluster.
     is_doubtful: AtomicBool,
     writers: SyncMutex<Writers>,
 }

@@ -381,8 +381,8 @@ impl Form {
         values.collect()
     }
 
-    /// Refuses parameters that the action does not have: one that is ignored could have limited
-    /// what the action permits.
+    /// Refuses parameters that the action does not have: one that is ignored could have limited the
+    /// action.
     fn check(&self, parameters: &[&str]) -> S3Result<()> {
         for (name, value) in &self.0 {
             let (list, _) = name.split_once('.').unwrap_or((name, ""));

@@ -7,9 +7,10 @@
 //!                          16                       4                 8
 //! ```
 //!
-//! The record has an XXH3-64 of each MiB of the data, so readers of a range check what they read.
-//! The file is complete and synced before it gets its name, a sequence number, and the directory is
-//! synced after that. Rejected: a log of all changes, which would have to be compacted.
+//! The record has an XXH3-64 of each MiB of the data, so readers of a range check the data that
+//! they read. The file is complete and synced before it gets its name, a sequence number, and the
+//! directory is synced after that. Rejected: a log of all changes, which would have to be
+//! compacted.
 
 use crate::sal::Attributes;
 use crate::upstream::head::write_of;

@@ -397,7 +397,7 @@ impl WriteBack {
         Ok(write_back)
     }
 
-    /// Ends the uploads. What is pending stays in the directory.
+    /// Ends the uploads. Pending changes stay in the directory.
     pub async fn stop(&self) {
         let task = self.uploads.lock().take();
         if let Some(task) = task {

@@ -15,7 +15,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is loaded and how it is read, for `create` and `append`.
+/// The sources to load and how to read them, for `create` and `append`.
 #[derive(Args)]
 pub struct InputArgs {
     /// Parquet, CSV, TSV, JSON lines or Arrow files; - is stdin

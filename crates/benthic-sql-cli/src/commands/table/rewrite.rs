@@ -12,8 +12,8 @@ use benthic_table::{FileEntry, Layout, LayoutChange, Snapshot, SnapshotSelector}
 use clap::Args;
 use serde_json::{Value, json};
 
-/// Passes over the table. A later pass finds what writers added that started before the change, and
-/// objects that others changed during the pass before.
+/// Passes over the table. A later pass finds the objects of writers that started before the change,
+/// and objects that others changed during the pass before.
 const PASSES_MAX: u32 = 3;
 /// Objects that a dry run encodes for its estimate.
 const SAMPLES_MAX: usize = 3;

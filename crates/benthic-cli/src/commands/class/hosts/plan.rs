@@ -1,5 +1,5 @@
-//! The plan of an installation on hosts: the contents of each directory of libraries, and what
-//! happens to it.
+//! The plan of an installation on hosts: the contents of each directory of libraries, and the
+//! change to it.
 
 use crate::commands::class::install::{next_version, with_names};
 use benthic_ceph::cluster_client::ClusterClient;

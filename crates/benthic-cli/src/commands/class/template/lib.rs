@@ -59,7 +59,7 @@ static METHODS: [Method; 2] = [
 
 /// Computes and stores the digest. An OSD may run a method twice, so it must be idempotent.
 fn keep(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
-    // Read first, then write: a method cannot read what it has changed.
+    // Read first, then write: a method cannot read its own changes.
     let digest = digest(context)?;
     context.set_xattr(SUM_XATTR, digest)?;
     Ok(Vec::new())

@@ -29,7 +29,7 @@ pub struct PrivateDir {
 }
 
 impl PrivateDir {
-    /// Detaches what killed programs have left, and creates a directory.
+    /// Detaches the devices of killed programs, and creates a directory.
     pub async fn create(out: &Output) -> Result<PrivateDir> {
         let cannot = |error| {
             Error::io(Action::Admin, "cannot create a private directory", error).with("parent", PARENT)
