@@ -69,7 +69,7 @@ impl<Op: CompoundOp> Default for Building<Op> {
 
 impl<Op: CompoundOp> Building<Op> {
     /// A copy of the operation, to run it.
-    pub fn built(&self) -> Op {
+    pub fn build(&self) -> Op {
         self.0.lock().op.clone()
     }
 

@@ -62,7 +62,7 @@ impl OsdObject<'_> {
 
     /// Checks once, before any change: `stat` sees the operation's own changes, and to all other
     /// reads a missing object looks empty.
-    fn existed(&mut self) -> Result<bool> {
+    fn check_existence(&mut self) -> Result<bool> {
         if let Some(existed) = self.existed {
             return Ok(existed);
         }
@@ -72,11 +72,11 @@ impl OsdObject<'_> {
     }
 
     fn before_read(&mut self) -> Result<()> {
-        if self.existed()? { Ok(()) } else { Err(no_such_object()) }
+        if self.check_existence()? { Ok(()) } else { Err(no_such_object()) }
     }
 
     fn before_change(&mut self) -> Result<()> {
-        self.existed().map(|_| ())
+        self.check_existence().map(|_| ())
     }
 }
 

@@ -140,7 +140,7 @@ impl Answer for Calls {
         let mut object = OsdObject::new(context, library.caller(entry));
         let time = Stopwatch::start(&library.clock);
         let outcome = call_method(entry.method, &mut object, &library.clock, library.limits, input);
-        library.ended(entry, object.take_guest(), time.elapsed(), || object.sender(), outcome)
+        library.count_call(entry, object.take_guest(), time.elapsed(), || object.sender(), outcome)
     }
 }
 
@@ -158,7 +158,7 @@ pub fn function(call: &RawFunctionCall) -> i32 {
         let time = Stopwatch::start(&library.clock);
         let outcome = call_method(entry.method, &mut object, &library.clock, limits, call.input);
         let sender = || call.client.map_or_else(|| "unknown".to_owned(), |number| format!("client.{number}"));
-        library.ended(entry, object.take_guest(), time.elapsed(), sender, outcome)
+        library.count_call(entry, object.take_guest(), time.elapsed(), sender, outcome)
     })
 }
 
@@ -202,7 +202,7 @@ impl Library {
     }
 
     /// Counts a call that has ended: under the name of the guest, if one ran.
-    fn ended(
+    fn count_call(
         &self,
         entry: &Entry,
         guest: Option<(GuestMethod, GuestCost)>,

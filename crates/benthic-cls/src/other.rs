@@ -26,7 +26,7 @@ impl OtherLibrary {
     /// Those of the method; `Unsupported` if it does not exist, or if the OSD has not loaded the
     /// library.
     pub fn call(&self, call: &FunctionCall<'_>) -> Result<Bytes> {
-        self.loaded()?.call(call).map_err(|Failed { errno: Errno(errno), output }| {
+        self.library()?.call(call).map_err(|Failed { errno: Errno(errno), output }| {
             let report: Option<FailureReport> = serde_json::from_slice(&output).ok();
             let kind = report.as_ref().and_then(FailureReport::kind);
             let kind = kind.unwrap_or_else(|| ErrorKind::from_errno(errno, Action::Exec));
@@ -35,7 +35,7 @@ impl OtherLibrary {
         })
     }
 
-    fn loaded(&self) -> Result<&LoadedLibrary> {
+    fn library(&self) -> Result<&LoadedLibrary> {
         if let Some(loaded) = self.loaded.get() {
             return Ok(loaded);
         }

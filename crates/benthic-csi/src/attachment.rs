@@ -100,11 +100,11 @@ impl Attachment {
     async fn wait(&self, process: &mut Child) -> Outcome<PathBuf> {
         let mut waited = Duration::ZERO;
         while waited < LIMIT {
-            if let Some(running) = self.written() {
+            if let Some(running) = self.read_running() {
                 return Ok(running.device);
             }
             if !matches!(process.try_wait(), Ok(None)) {
-                return Err(self.failed());
+                return Err(self.read_error());
             }
             sleep(POLL).await;
             waited += POLL;
@@ -143,14 +143,14 @@ impl Attachment {
         let Ok(output) = File::open(&self.output) else { return Ok(None) };
         match output.try_lock() {
             Ok(()) => Ok(None),
-            Err(TryLockError::WouldBlock) => self.written().map(Some).ok_or_else(|| self.starting()),
+            Err(TryLockError::WouldBlock) => self.read_running().map(Some).ok_or_else(|| self.starting()),
             Err(TryLockError::Error(error)) => {
                 Err(Error::io(Action::Admin, "cannot read the driver's state", error).into())
             }
         }
     }
 
-    fn written(&self) -> Option<Running> {
+    fn read_running(&self) -> Option<Running> {
         let written: Value = serde_json::from_slice(&fs::read(&self.output).ok()?).ok()?;
         let process = i32::try_from(written["pid"].as_i64()?).ok()?;
         Some(Running { device: written["device"].as_str()?.into(), process: Pid::from_raw(process)? })
@@ -162,7 +162,7 @@ impl Attachment {
     }
 
     /// The error in the log of a process that has ended.
-    fn failed(&self) -> Failure {
+    fn read_error(&self) -> Failure {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let errors = log.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let Some(error) = errors.map(|line| line["error"].clone()).find(|error| !error.is_null()) else {

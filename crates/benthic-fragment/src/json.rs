@@ -150,21 +150,21 @@ impl Access {
     fn of(self, texts: &StringViewArray, values: &[Option<&str>]) -> ArrayRef {
         let values_of = values.iter().copied();
         match self {
-            Access::Json => texts_of(values_of, |value| parsed::<IgnoredAny>(value).map(|_| value.trim())),
+            Access::Json => texts_of(values_of, |value| parse::<IgnoredAny>(value).map(|_| value.trim())),
             Access::AsText => texts_of(values_of, |value| match value.trim_start().starts_with('"') {
-                true => parsed(value),
-                false => parsed::<IgnoredAny>(value)
+                true => parse(value),
+                false => parse::<IgnoredAny>(value)
                     .map(|_| value.trim().to_owned())
                     .filter(|value| value != "null"),
             }),
-            Access::Text => texts_of(values_of, parsed::<String>),
-            Access::Int => Arc::new(values_of.map(|value| parsed::<i64>(value?)).collect::<Int64Array>()),
+            Access::Text => texts_of(values_of, parse::<String>),
+            Access::Int => Arc::new(values_of.map(|value| parse::<i64>(value?)).collect::<Int64Array>()),
             Access::Float => Arc::new(values_of.map(|value| float(value?)).collect::<Float64Array>()),
-            Access::Bool => Arc::new(values_of.map(|value| parsed::<bool>(value?)).collect::<BooleanArray>()),
+            Access::Bool => Arc::new(values_of.map(|value| parse::<bool>(value?)).collect::<BooleanArray>()),
             Access::Length => Arc::new(values_of.map(|value| length(value?)).collect::<Int64Array>()),
             Access::Contains => {
                 let contains = |(row, value): (usize, &Option<&str>)| {
-                    let is_there = value.is_some_and(|value| parsed::<IgnoredAny>(value).is_some());
+                    let is_there = value.is_some_and(|value| parse::<IgnoredAny>(value).is_some());
                     texts.is_valid(row).then_some(is_there)
                 };
                 Arc::new(values.iter().enumerate().map(contains).collect::<BooleanArray>())
@@ -183,13 +183,13 @@ fn texts_of<'a, T: AsRef<str>>(
 }
 
 /// The value of a whole text.
-fn parsed<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
+fn parse<'a, T: Deserialize<'a>>(value: &'a str) -> Option<T> {
     serde_json::from_str(value).ok()
 }
 
 /// The number nearest to the text. `serde_json` alone may be off by one unit in the last place.
 fn float(value: &str) -> Option<f64> {
-    parsed::<f64>(value)?;
+    parse::<f64>(value)?;
     value.trim().parse().ok()
 }
 
@@ -239,7 +239,7 @@ fn find<'a>(text: &'a str, step: &Step<'_>) -> Option<&'a str> {
         Step::Key(wanted) => {
             let mut elements = Elements::of(text, '{')?;
             while let Some((key, value)) = elements.next()? {
-                if key.is_some_and(|key| parsed::<String>(key).is_some_and(|key| key == wanted)) {
+                if key.is_some_and(|key| parse::<String>(key).is_some_and(|key| key == wanted)) {
                     return Some(value);
                 }
             }

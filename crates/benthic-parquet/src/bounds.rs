@@ -172,7 +172,7 @@ pub fn metadata(metadata: ParquetMetaData, wanted: &Schema) -> Result<(ParquetMe
 }
 
 /// A field with views for its strings, which do not copy them.
-pub fn viewed(field: &FieldRef) -> FieldRef {
+pub fn with_string_views(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Utf8 => DataType::Utf8View,
         DataType::Binary => DataType::BinaryView,
@@ -185,8 +185,8 @@ pub fn viewed(field: &FieldRef) -> FieldRef {
 /// chooses their types.
 fn with_views(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
-        DataType::List(item) => DataType::List(viewed(item)),
-        DataType::Map(entries, sorted) => DataType::Map(viewed(entries), *sorted),
+        DataType::List(item) => DataType::List(with_string_views(item)),
+        DataType::Map(entries, sorted) => DataType::Map(with_string_views(entries), *sorted),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect::<Fields>()),
         _ => return Arc::clone(field),
     };

@@ -195,7 +195,7 @@ impl Parquet {
                 let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
                 return Arc::new(Field::clone(field).with_data_type(micros));
             }
-            bounds::viewed(field)
+            bounds::with_string_views(field)
         });
         let types = types.collect();
         Ok(Parquet {

@@ -49,7 +49,7 @@ pub fn comparison(number: i32) -> Result<Compare> {
 /// # Errors
 /// As [`item`].
 pub fn get(op: *const ReadOpHandle) -> Result<ReadOp> {
-    Ok(item::<Building<ReadOp>, _>(op)?.built())
+    Ok(item::<Building<ReadOp>, _>(op)?.build())
 }
 
 c_api! {

@@ -17,7 +17,7 @@ use std::ffi::{c_char, c_void};
 /// # Errors
 /// As [`item`].
 pub fn get(op: *const WriteOpHandle) -> Result<WriteOp> {
-    Ok(item::<Building<WriteOp>, _>(op)?.built())
+    Ok(item::<Building<WriteOp>, _>(op)?.build())
 }
 
 c_api! {

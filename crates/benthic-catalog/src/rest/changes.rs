@@ -65,7 +65,7 @@ impl Catalog {
         let view = match self.open(grant, namespace, table).await {
             Err(missing) if missing.status == StatusCode::NOT_FOUND && is_new(requirements) => {
                 self.create_with_rows(namespace, table, updates).await?;
-                return self.changed(grant, namespace, table).await;
+                return self.answer_change(grant, namespace, table).await;
             }
             view => view?,
         };
@@ -89,11 +89,11 @@ impl Catalog {
             }
         };
         changed.map_err(Failure::of_commit)?;
-        self.changed(grant, namespace, table).await
+        self.answer_change(grant, namespace, table).await
     }
 
     /// The answer after a change.
-    async fn changed(&self, grant: &Grant, namespace: &str, table: &str) -> Result<Value, Failure> {
+    async fn answer_change(&self, grant: &Grant, namespace: &str, table: &str) -> Result<Value, Failure> {
         let read = async {
             let view = self.open(grant, namespace, table).await?;
             view.metadata(self.format).map_err(Failure::of_table)

@@ -120,7 +120,7 @@ fn key_of(entries: &[(String, Json)], name: &Name, work: &Work<'_>) -> Result<Op
     let mut others = (0..entries.len()).filter(|index| name.matches(&entries[*index].0));
     let other = others.next();
     if others.next().is_some() {
-        let message = format!("several keys match '{}'; put it in quotes", super::value::shown(&name.text));
+        let message = format!("several keys match '{}'; put it in quotes", super::value::excerpt(&name.text));
         return Err(fault("AmbiguousFieldName", message));
     }
     Ok(other)

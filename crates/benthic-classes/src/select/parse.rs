@@ -71,7 +71,7 @@ fn deeper(depth: usize) -> Parsed<usize> {
     Ok(depth + 1)
 }
 
-fn boxed(parts: (Tree, Tree)) -> Parsed<(Box<(Expr, Expr)>, usize)> {
+fn box_operands(parts: (Tree, Tree)) -> Parsed<(Box<(Expr, Expr)>, usize)> {
     let ((left, left_depth), (right, right_depth)) = parts;
     Ok((Box::new((left, right)), deeper(left_depth.max(right_depth))?))
 }
@@ -115,10 +115,10 @@ impl Parser {
     fn found(&self) -> String {
         match self.peek() {
             None => "the end".to_owned(),
-            Some(Token::Word(text) | Token::Number(text)) => format!("'{}'", super::value::shown(text)),
-            Some(Token::Quoted(text)) => format!("\"{}\"", super::value::shown(text)),
-            Some(Token::Text(text)) => format!("the text '{}'", super::value::shown(text)),
-            Some(Token::Timestamp(text)) => format!("the timestamp `{}`", super::value::shown(text)),
+            Some(Token::Word(text) | Token::Number(text)) => format!("'{}'", super::value::excerpt(text)),
+            Some(Token::Quoted(text)) => format!("\"{}\"", super::value::excerpt(text)),
+            Some(Token::Text(text)) => format!("the text '{}'", super::value::excerpt(text)),
+            Some(Token::Timestamp(text)) => format!("the timestamp `{}`", super::value::excerpt(text)),
             Some(Token::Symbol(symbol)) => format!("'{symbol}'"),
         }
     }
@@ -165,7 +165,7 @@ impl Parser {
             ParsedItems::All(None) => Items::All,
             ParsedItems::All(Some(table)) if is_table(&table, &alias) => Items::All,
             ParsedItems::All(Some(table)) => {
-                let message = format!("'{}' is not the table's alias", super::value::shown(&table.text));
+                let message = format!("'{}' is not the table's alias", super::value::excerpt(&table.text));
                 return failure("InvalidTableAlias", message);
             }
             ParsedItems::List(list) => Items::List(list),
@@ -383,7 +383,7 @@ impl Parser {
             let found = COMPARISONS.into_iter().find(|(symbol, _)| self.symbol(symbol));
             if let Some((_, comparison)) = found {
                 let right = self.sum(depth)?;
-                let (operands, levels) = boxed((left, right))?;
+                let (operands, levels) = box_operands((left, right))?;
                 left = (Expr::Compare(comparison, operands), levels);
                 continue;
             }
@@ -467,7 +467,7 @@ impl Parser {
                 () if self.symbol("-") => Operator::Subtract,
                 () => return Ok(left),
             };
-            let (operands, levels) = boxed((left, self.product(depth)?))?;
+            let (operands, levels) = box_operands((left, self.product(depth)?))?;
             left = (Expr::Arithmetic(operator, operands), levels);
         }
     }
@@ -481,7 +481,7 @@ impl Parser {
                 () if self.symbol("%") => Operator::Remainder,
                 () => return Ok(left),
             };
-            let (operands, levels) = boxed((left, self.unary(depth)?))?;
+            let (operands, levels) = box_operands((left, self.unary(depth)?))?;
             left = (Expr::Arithmetic(operator, operands), levels);
         }
     }

@@ -10,7 +10,7 @@ use super::json::{Json, Take};
 use super::query::{Comparison, Expr, FromStep, Items, Name, Path, Step};
 use super::run::{HeaderIndex, Host, Run};
 use super::timestamp::Timestamp;
-use super::value::{Value, shown};
+use super::value::{Value, excerpt};
 use super::wire::Totals;
 use super::{RECORD_BYTES_MAX, Work};
 use std::borrow::Cow;
@@ -293,10 +293,11 @@ fn add_ranges(condition: &Expr, whole: &dyn Fn(usize) -> Option<usize>, ranges: 
 fn bind(name: &Name, names: &HeaderIndex<'_>) -> Result<usize, Fault> {
     match names.find(name) {
         Some(Some(index)) => Ok(index),
-        Some(None) => {
-            Err(fault("AmbiguousFieldName", format!("several columns have the name '{}'", shown(&name.text))))
-        }
-        None => Err(fault("MissingHeaders", format!("the data have no column '{}'", shown(&name.text)))),
+        Some(None) => Err(fault(
+            "AmbiguousFieldName",
+            format!("several columns have the name '{}'", excerpt(&name.text)),
+        )),
+        None => Err(fault("MissingHeaders", format!("the data have no column '{}'", excerpt(&name.text)))),
     }
 }
 

@@ -669,7 +669,8 @@ fn bind_column(path: &Path, header: Option<&HeaderIndex<'_>>) -> Result<usize, F
         match header.find(name) {
             Some(Some(index)) => return Ok(index),
             Some(None) => {
-                let message = format!("several columns have the name '{}'", super::value::shown(&name.text));
+                let message =
+                    format!("several columns have the name '{}'", super::value::excerpt(&name.text));
                 return Err(fault("AmbiguousFieldName", message));
             }
             None => {}
@@ -680,7 +681,7 @@ fn bind_column(path: &Path, header: Option<&HeaderIndex<'_>>) -> Result<usize, F
         let index = position.parse::<usize>().ok().and_then(|position| position.checked_sub(1));
         return index.ok_or_else(|| fault("InvalidColumnIndex", "columns are _1, _2 and so on"));
     }
-    let shown = super::value::shown(&name.text);
+    let shown = super::value::excerpt(&name.text);
     Err(match header {
         Some(_) => fault("MissingHeaders", format!("the header has no column '{shown}'")),
         None => {

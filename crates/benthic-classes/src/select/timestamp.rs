@@ -8,7 +8,7 @@
 //! Sources: "Date functions" of the S3 user guide; the timestamps of the Ion specification.
 
 use super::failure::{Fault, fault};
-use super::value::shown;
+use super::value::excerpt;
 use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::str::Chars;
@@ -282,7 +282,7 @@ impl Timestamp {
                     Some(field) => text.push_str(&field),
                     None => {
                         let field: String = std::iter::repeat_n(symbol, count).collect();
-                        let message = format!("TO_STRING has no pattern '{}'", shown(&field));
+                        let message = format!("TO_STRING has no pattern '{}'", excerpt(&field));
                         return invalid("EvaluatorInvalidTimestampFormatPatternSymbol", message);
                     }
                 }

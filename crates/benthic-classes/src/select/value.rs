@@ -265,10 +265,10 @@ pub(super) fn float_text(value: f64) -> String {
 }
 
 /// The start of a text, for messages.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_default).collect()
 }
 
 pub(super) fn not_a(text: &str, what: &str) -> Fault {
-    fault("CastFailed", format!("'{}' is not {what}", shown(text)))
+    fault("CastFailed", format!("'{}' is not {what}", excerpt(text)))
 }

@@ -1,6 +1,6 @@
 //! librbd's functions for groups of images.
 
-use super::{ErrnoResult, GroupImageInfo, GroupSnapInfo, RbdImage, RbdPool, check, filled, names, text};
+use super::{ErrnoResult, GroupImageInfo, GroupSnapInfo, RbdImage, RbdPool, check, fill_array, names, text};
 use benthic_core::error::errno;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
@@ -47,7 +47,7 @@ impl RbdPool {
     pub fn list_group_images(&self, group: &CStr) -> ErrnoResult<Vec<String>> {
         const SIZE: usize = size_of::<GroupImageInfo>();
         let empty = || GroupImageInfo { name: null_mut(), pool: 0, state: 0 };
-        let mut found = filled(empty, |items, len| {
+        let mut found = fill_array(empty, |items, len| {
             // SAFETY: the array has the stated length.
             unsafe { (self.api.group_image_list)(self.handle(), group.as_ptr(), items, SIZE, len) }
         })?;
@@ -77,7 +77,7 @@ impl RbdPool {
     pub fn list_group_snapshots(&self, group: &CStr) -> ErrnoResult<Vec<GroupSnapshot>> {
         const SIZE: usize = size_of::<GroupSnapInfo>();
         let empty = || GroupSnapInfo { name: null_mut(), state: 0 };
-        let mut found = filled(empty, |items, len| {
+        let mut found = fill_array(empty, |items, len| {
             // SAFETY: the array has the stated length.
             unsafe { (self.api.group_snap_list)(self.handle(), group.as_ptr(), items, SIZE, len) }
         })?;

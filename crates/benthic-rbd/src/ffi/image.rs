@@ -4,7 +4,7 @@ use super::quiesce::QuiesceWatch;
 use super::request::IN_CALLBACK;
 use super::{
     ErrnoResult, GroupInfo, Handle, ImageInfo, ImageWatcher, LinkedImageSpec, RbdPool, SnapInfo, SnapSpec,
-    Timespec, check, filled, text,
+    Timespec, check, fill_array, text,
 };
 use benthic_block::Geometry;
 use benthic_core::error::errno;
@@ -198,7 +198,7 @@ impl RbdImage {
         let at_snapshot = RbdImage { pool: Arc::clone(&self.pool), handle, watch: None, quiesce: None };
         // SAFETY: null pointers, numbers and false are valid values.
         let empty = || unsafe { zeroed::<LinkedImageSpec>() };
-        let mut found = filled(empty, |items, len| {
+        let mut found = fill_array(empty, |items, len| {
             // SAFETY: the array has the stated length.
             unsafe { (api.list_children3)(at_snapshot.handle, items, len) }
         })?;
@@ -389,7 +389,7 @@ impl RbdImage {
     pub fn lock_owner(&self) -> ErrnoResult<Option<CString>> {
         let api = self.pool.api;
         let mut mode = 0;
-        let owners = filled(null_mut, |items, len| {
+        let owners = fill_array(null_mut, |items, len| {
             // SAFETY: the array has the stated length.
             unsafe { (api.lock_get_owners)(self.handle, &mut mode, items, len) }
         });
@@ -416,7 +416,8 @@ impl RbdImage {
         let api = self.pool.api;
         let empty = || ImageWatcher { address: null_mut(), id: 0, cookie: 0 };
         // SAFETY: the array has the stated length.
-        let mut found = filled(empty, |items, len| unsafe { (api.watchers_list)(self.handle, items, len) })?;
+        let mut found =
+            fill_array(empty, |items, len| unsafe { (api.watchers_list)(self.handle, items, len) })?;
         // SAFETY: librbd has filled the array, which is freed after the strings are copied.
         unsafe {
             let watchers = found

@@ -263,7 +263,7 @@ unsafe fn text(start: *const c_char) -> String {
 
 /// Calls a function that fills a buffer with names, each of which ends in NUL.
 fn names(fill: impl FnMut(*mut u8, &mut usize) -> c_int) -> ErrnoResult<Vec<String>> {
-    let names = filled(|| 0_u8, fill)?;
+    let names = fill_array(|| 0_u8, fill)?;
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
@@ -271,7 +271,7 @@ fn names(fill: impl FnMut(*mut u8, &mut usize) -> c_int) -> ErrnoResult<Vec<Stri
 /// Calls a function that fills an array of unknown length: with ever longer arrays, until it no
 /// longer answers that the array is too short (ERANGE). `fill` gets the array and its length, and
 /// changes the length to the one that it needs. Returns the array with its length.
-fn filled<T>(
+fn fill_array<T>(
     empty: impl Fn() -> T,
     mut fill: impl FnMut(*mut T, &mut usize) -> c_int,
 ) -> ErrnoResult<Vec<T>> {

@@ -1,6 +1,6 @@
 //! librbd's functions for a pool: creating, cloning, listing, removing and renaming images.
 
-use super::{Api, ErrnoResult, Handle, ImageSpec, api, check, filled, names, text};
+use super::{Api, ErrnoResult, Handle, ImageSpec, api, check, fill_array, names, text};
 use benthic_block::Geometry;
 use benthic_core::Result;
 use benthic_rados::PoolContext;
@@ -120,7 +120,8 @@ impl RbdPool {
     pub fn list(&self) -> ErrnoResult<Vec<String>> {
         let empty = || ImageSpec { id: null_mut(), name: null_mut() };
         // SAFETY: the array has the stated length.
-        let mut found = filled(empty, |items, len| unsafe { (self.api.list2)(self.handle(), items, len) })?;
+        let mut found =
+            fill_array(empty, |items, len| unsafe { (self.api.list2)(self.handle(), items, len) })?;
         // SAFETY: librbd has filled the array; it is freed after the names are copied.
         unsafe {
             let names = found.iter().map(|image| text(image.name)).collect();

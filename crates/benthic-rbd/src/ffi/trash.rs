@@ -1,6 +1,6 @@
 //! librbd's functions for the trash of a pool.
 
-use super::{ErrnoResult, RbdPool, TrashInfo, check, filled, text};
+use super::{ErrnoResult, RbdPool, TrashInfo, check, fill_array, text};
 use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
@@ -27,7 +27,7 @@ impl RbdPool {
             || TrashInfo { id: null_mut(), name: null_mut(), source: 0, trashed_s: 0, keep_until_s: 0 };
         // SAFETY: the array has the stated length.
         let list = |items, len: &mut usize| unsafe { (self.api.trash_list)(self.handle(), items, len) };
-        let mut found = filled(empty, list)?;
+        let mut found = fill_array(empty, list)?;
         // SAFETY: librbd has filled the array; it is freed after the strings are copied.
         unsafe {
             let images = found.iter().filter(|image| USER_SOURCES.contains(&image.source));

@@ -130,7 +130,7 @@ impl Gateway {
     }
 
     /// The deletion of one of several objects, if the caller may delete it.
-    async fn permitted(
+    async fn authorize_deletion(
         &self,
         request: &S3Request<DeleteObjectsInput>,
         access: &Authorized,
@@ -162,7 +162,7 @@ impl Gateway {
         for object in objects {
             let etag = object.e_tag.as_ref().map(ETag::value);
             let on = On::deletion(&object.key, object.version_id.as_deref(), etag);
-            match self.permitted(&request, &access, object, on).await {
+            match self.authorize_deletion(&request, &access, object, on).await {
                 Ok((delete, properties)) => {
                     let header = input.bypass_governance_retention;
                     let bypass_governance = self.bypasses_governance(&request, &access, on, header).await?;

@@ -342,7 +342,7 @@ impl InGateway {
     }
 
     /// Counts the time since the last wait as computing.
-    fn computed(&mut self) {
+    fn count_computing(&mut self) {
         let now_ms = self.clock.monotonic_ms();
         self.computed_ms += now_ms.saturating_sub(self.since_ms);
         self.since_ms = now_ms;
@@ -351,7 +351,7 @@ impl InGateway {
     /// Waits for the data or the client, until the query must end. This time does not count as
     /// computing.
     fn wait<T>(&mut self, wait: impl AsyncFnOnce(&mut InGateway) -> T) -> Result<T> {
-        self.computed();
+        self.count_computing();
         let left = Duration::from_millis(self.ends_ms.saturating_sub(self.since_ms));
         let runtime = self.runtime.clone();
         let waited = runtime.block_on(async { tokio::time::timeout(left, wait(self)).await });
@@ -390,7 +390,7 @@ impl Host for InGateway {
     }
 
     fn check(&mut self, totals: Totals) -> Result<()> {
-        self.computed();
+        self.count_computing();
         if self.since_ms >= self.ends_ms {
             return Err(over_time());
         }

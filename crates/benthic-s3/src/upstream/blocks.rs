@@ -130,7 +130,7 @@ impl Blocks {
     }
 
     /// The last known state of an object.
-    async fn known(self: &Arc<Self>, name: &[u8]) -> Option<CachedHead> {
+    async fn find_head(self: &Arc<Self>, name: &[u8]) -> Option<CachedHead> {
         let known = self.heads.lock().get(name).cloned();
         if known.is_some() {
             // The entry is in use, too. Otherwise it would be evicted before the data.
@@ -207,7 +207,7 @@ impl Blocks {
         from_start: bool,
     ) -> Result<(Located, Option<Bytes>)> {
         let name = self.head_name(bucket, key, version);
-        let known = self.known(&name).await;
+        let known = self.find_head(&name).await;
         let located = |head: &Arc<Head>, is_stale| Located {
             bucket: bucket.to_owned(),
             key: key.to_owned(),

@@ -127,10 +127,10 @@ impl Grid {
 
     fn values(name: &'static str, points: u32) -> Result<Grid> {
         let axis = GridAxis { name: "values", len: points.into(), coordinates: None };
-        Grid { name, axes: vec![axis], alternating: 0 }.checked()
+        Grid { name, axes: vec![axis], alternating: 0 }.check()
     }
 
-    fn checked(self) -> Result<Grid> {
+    fn check(self) -> Result<Grid> {
         let points = self.points();
         if points == 0 {
             return Err(damaged());
@@ -151,7 +151,7 @@ impl Rows {
         let axes = if self.scan & COLUMNS == 0 { vec![y, x] } else { vec![x, y] };
         let row = if self.scan & COLUMNS == 0 { self.x } else { self.y };
         let alternating = if self.scan & ALTERNATING == 0 { 0 } else { row };
-        Grid { name: self.name, axes, alternating }.checked()
+        Grid { name: self.name, axes, alternating }.check()
     }
 
     fn without_coordinates(self) -> Result<Grid> {

@@ -3,7 +3,7 @@
 use super::super::lexer::Token;
 use super::super::query::{Aggregate, AggregateKind, Expr, Function, Side, Type};
 use super::super::timestamp::DatePart;
-use super::super::value::shown;
+use super::super::value::excerpt;
 use super::{Failure, Parsed, Parser, Tree, deeper, failure};
 
 impl Parser {
@@ -60,7 +60,7 @@ impl Parser {
             "COALESCE" => (Function::Coalesce, 1..=usize::MAX),
             "NULLIF" => (Function::NullIf, 2..=2),
             _ => {
-                let message = format!("there is no function {}", shown(name));
+                let message = format!("there is no function {}", excerpt(name));
                 return failure("UnsupportedFunction", message);
             }
         };

@@ -261,11 +261,11 @@ impl Runner {
         match outcome {
             Ok(_) if expect.fails() => {
                 let kind = expect.error.map_or("an error", |kind| kind.row().name);
-                different("error", kind.to_owned(), format!("none; the output is {}", shown(output)))
+                different("error", kind.to_owned(), format!("none; the output is {}", show(output)))
             }
             Ok(_) => match &expect.output {
                 Some(expected) if self.bytes(expected)? != *output => {
-                    different("output", shown(&self.bytes(expected)?), shown(output))
+                    different("output", show(&self.bytes(expected)?), show(output))
                 }
                 _ => Ok(Vec::new()),
             },
@@ -286,7 +286,7 @@ impl Runner {
                     }
                     (true, true, false) => {
                         let part = expect.error_contains.as_deref().unwrap_or_default();
-                        different("error", format!("a message with {}", shown(part.as_bytes())), actual)
+                        different("error", format!("a message with {}", show(part.as_bytes())), actual)
                     }
                 }
             }
@@ -296,7 +296,7 @@ impl Runner {
     /// Compares the object, its attributes and its omap with those of the case.
     async fn compare_object(&self, case: &Case) -> Result<Vec<Difference>> {
         let mut differences = Vec::new();
-        let missing_or = |value: Option<&Bytes>| value.map_or("missing".to_owned(), |value| shown(value));
+        let missing_or = |value: Option<&Bytes>| value.map_or("missing".to_owned(), |value| show(value));
         let mut compare = |what: String, expected: Option<Bytes>, actual: Option<Bytes>| {
             if expected != actual {
                 let (expected, actual) = (missing_or(expected.as_ref()), missing_or(actual.as_ref()));
@@ -338,7 +338,7 @@ fn text_of(error: &Error) -> String {
 }
 
 /// A value in quotes, cut to a length that fits a terminal.
-fn shown(bytes: &[u8]) -> String {
+fn show(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(4 * SHOWN_CHARS_MAX)];
     let text = match std::str::from_utf8(bytes) {
         Ok(_) => String::from_utf8_lossy(start).escape_debug().to_string(),

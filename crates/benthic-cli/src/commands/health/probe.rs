@@ -60,12 +60,12 @@ impl Prober {
     async fn steps(&self, probe: &mut Probe) -> Result<(), (&'static str, Error)> {
         let written = self.payload();
         let began = Stopwatch::start(&SystemClock);
-        limited(self.pool.write_full(&self.object, written.clone()))
+        with_limit(self.pool.write_full(&self.object, written.clone()))
             .await
             .map_err(|error| ("write", error))?;
         probe.write_ms = Some(ms(began));
         let began = Stopwatch::start(&SystemClock);
-        let read = limited(self.pool.read_range(&self.object, 0, SIZE_BYTES as u64)).await;
+        let read = with_limit(self.pool.read_range(&self.object, 0, SIZE_BYTES as u64)).await;
         let read = read.and_then(|read| {
             probe.read_ms = Some(ms(began));
             if read == written {
@@ -77,7 +77,7 @@ impl Prober {
                 Err(Error::new(ErrorKind::Corrupt, "the bytes read differ from the bytes written"))
             }
         });
-        let removed = limited(self.pool.remove(&self.object)).await;
+        let removed = with_limit(self.pool.remove(&self.object)).await;
         read.map_err(|error| ("read", error))?;
         match removed {
             // Another probe on this host removed it.
@@ -89,7 +89,7 @@ impl Prober {
     /// The payload of the current probe. Every probe writes another one, so that old data cannot
     /// pass for new data.
     fn payload(&self) -> Bytes {
-        filled(format!("{}{};", self.mark, self.probes).as_bytes())
+        pad(format!("{}{};", self.mark, self.probes).as_bytes())
     }
 }
 
@@ -107,17 +107,17 @@ fn is_of_cluster(error: ErrorKind) -> bool {
     !others.contains(&error)
 }
 
-fn filled(mark: &[u8]) -> Bytes {
+fn pad(mark: &[u8]) -> Bytes {
     mark.iter().copied().cycle().take(SIZE_BYTES).collect()
 }
 
 /// Returns true if the data are a complete payload of another prober.
 fn is_of_another(read: &[u8], own_mark: &str) -> bool {
     let mark = read.iter().position(|byte| *byte == b';').map(|end| &read[..=end]);
-    mark.is_some_and(|mark| !mark.starts_with(own_mark.as_bytes()) && filled(mark) == *read)
+    mark.is_some_and(|mark| !mark.starts_with(own_mark.as_bytes()) && pad(mark) == *read)
 }
 
-async fn limited<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+async fn with_limit<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(STEP_LIMIT, step).await {
         Ok(done) => done,
         Err(late) => Err(Error::new(ErrorKind::Unavailable, "no OSD answered in time")
@@ -132,7 +132,7 @@ fn ms(began: Stopwatch<'_>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Prober, filled, is_of_another, is_of_cluster};
+    use super::{Prober, is_of_another, is_of_cluster, pad};
     use benthic_core::{ErrorKind, ListRequest, Namespaces, Store};
     use benthic_embedded::{MemStore, Options};
     use bytes::Bytes;
@@ -169,8 +169,8 @@ mod tests {
         // The first process of every container has the same ID.
         let pid = std::process::id();
         assert!(prober.mark.ends_with(&format!(".{pid}.")));
-        let other = filled(format!("17.{pid}.1;").as_bytes());
-        assert!(is_of_another(&other, &prober.mark) && is_of_another(&filled(b"1.17;"), &prober.mark));
+        let other = pad(format!("17.{pid}.1;").as_bytes());
+        assert!(is_of_another(&other, &prober.mark) && is_of_another(&pad(b"1.17;"), &prober.mark));
         let mut damaged = other.to_vec();
         damaged[2_000] ^= 1;
         for read in [&damaged[..], &other[..100], b"", b";"] {

@@ -222,7 +222,7 @@ impl<'a> Watcher<'a> {
     /// Connects to the cluster. If an attempt takes longer than the time limit, the next poll
     /// continues to wait for it.
     async fn connect(&mut self) -> Result<Arc<dyn ClusterClient>> {
-        match timeout(ANSWER_LIMIT, self.connected()).await {
+        match timeout(ANSWER_LIMIT, self.wait_for_connection()).await {
             Ok(connected) => connected,
             Err(_) => {
                 let message = "no monitor answered in time; check that the cluster is up and mon_host in the configuration is right";
@@ -231,7 +231,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    async fn connected(&mut self) -> Result<Arc<dyn ClusterClient>> {
+    async fn wait_for_connection(&mut self) -> Result<Arc<dyn ClusterClient>> {
         loop {
             let is_new = self.attempt.is_none();
             let attempt = self.attempt.get_or_insert_with(|| Box::pin(cluster(self.session)));

@@ -21,7 +21,7 @@ impl Call<'_> {
             "GetGroup" => {
                 let target = self.target(action, kind).await?;
                 let name = target.name;
-                let group = target.found()?;
+                let group = target.require()?;
                 element(result, "Group", |text| write(text, name, &group))?;
                 let users = self.identities.users(&self.account).await.map_err(failure)?;
                 let users = users.into_iter().filter(|(_, user)| user.groups.contains(name));
@@ -36,7 +36,7 @@ impl Call<'_> {
                 self.identities.remove_identity(kind, &self.account, name).await.map_err(failure)
             }
             "ListGroupsForUser" => {
-                let user = self.target(action, IdentityKind::User).await?.found()?;
+                let user = self.target(action, IdentityKind::User).await?.require()?;
                 let mut groups = Vec::new();
                 for name in user.groups {
                     let group = self.identities.identity(kind, &self.account, &name).await;

@@ -417,7 +417,7 @@ struct Target<'r> {
 }
 
 impl Target<'_> {
-    fn found(self) -> S3Result<Identity> {
+    fn require(self) -> S3Result<Identity> {
         let missing = || Error::new(ErrorKind::NotFound, format!("no such {}", self.kind.word()));
         self.found.ok_or_else(|| failure(missing()))
     }
@@ -562,7 +562,7 @@ impl Call<'_> {
         if let Some(path) = new_path {
             check_path(path)?;
         }
-        let found = target.found()?;
+        let found = target.require()?;
         self.allow(action, &self.arn(kind, new_path.unwrap_or(found.path()), new_name))?;
         if new_name != name {
             let renamed =

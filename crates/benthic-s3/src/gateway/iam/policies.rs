@@ -76,7 +76,7 @@ impl Call<'_> {
             }
             Verb::Get => {
                 let (owner, name) = (target.name, self.form.get("PolicyName")?);
-                let text = target.found()?.policies.and_then(|mut policies| policies.remove(name));
+                let text = target.require()?.policies.and_then(|mut policies| policies.remove(name));
                 let text = text.ok_or_else(|| failure(no_policy()))?;
                 field(result, &format!("{}Name", title(kind)), owner);
                 field(result, "PolicyName", name);
@@ -84,7 +84,7 @@ impl Call<'_> {
                 Ok(())
             }
             Verb::List => {
-                let names = target.found()?.policies.unwrap_or_default().into_iter().collect();
+                let names = target.require()?.policies.unwrap_or_default().into_iter().collect();
                 self.write_list(result, "PolicyNames", names, |text, name, _: &String| {
                     field(text, "member", name);
                     Ok(())
@@ -116,7 +116,7 @@ impl Call<'_> {
             }
             Verb::ListAttached => {
                 let prefix = self.form.optional("PathPrefix").unwrap_or("/");
-                let attached = target.found()?.attached.into_iter().filter(|arn| {
+                let attached = target.require()?.attached.into_iter().filter(|arn| {
                     arn.split_once(":policy").is_some_and(|(_, path)| path.starts_with(prefix))
                 });
                 let attached = attached.map(|arn| (arn, ())).collect();

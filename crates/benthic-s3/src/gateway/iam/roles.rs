@@ -33,7 +33,7 @@ impl Call<'_> {
             "GetRole" => {
                 let target = self.target(action, kind).await?;
                 let name = target.name;
-                let role = target.found()?;
+                let role = target.require()?;
                 element(result, "Role", |text| self.write_role(text, name, &role))
             }
             "ListRoles" => {
@@ -43,7 +43,7 @@ impl Call<'_> {
             }
             // There are no instances. Clients ask before they delete a role.
             "ListInstanceProfilesForRole" => {
-                self.target(action, kind).await?.found()?;
+                self.target(action, kind).await?.require()?;
                 self.write_page(result, "InstanceProfiles", Vec::new(), |_, _, ()| Ok(()))
             }
             "UpdateRole" => {

@@ -18,7 +18,7 @@ impl Call<'_> {
             }
             "GetUser" => {
                 let target = self.named_user_or_caller(action).await?;
-                self.write_user(result, target.name, &target.found()?)
+                self.write_user(result, target.name, &target.require()?)
             }
             "ListUsers" => {
                 let write = |text: &mut String, name: &str, user: &Identity| {
@@ -30,7 +30,7 @@ impl Call<'_> {
             "DeleteUser" => {
                 let target = self.target(action, kind).await?;
                 let name = target.name;
-                if target.found()?.policies.is_some_and(|policies| !policies.is_empty()) {
+                if target.require()?.policies.is_some_and(|policies| !policies.is_empty()) {
                     let message = "delete the policies of the user first";
                     return Err(failure(Error::new(ErrorKind::Conflict, message)));
                 }
@@ -54,7 +54,7 @@ impl Call<'_> {
             "ListAccessKeys" => {
                 let target = self.named_user_or_caller(action).await?;
                 let name = target.name;
-                target.found()?;
+                target.require()?;
                 let keys = self.identities.keys_of(&self.account, name).await.map_err(failure)?;
                 self.write_page(result, "AccessKeyMetadata", keys, |text, access_key, key| {
                     field(text, "UserName", &key.user);
