@@ -95,18 +95,12 @@ impl Task {
     }
 
     fn mask(&self) -> Option<&Mask> {
-        match self {
-            Task::ReduceMasked { mask, .. } => Some(mask),
-            _ => None,
-        }
+        if let Task::ReduceMasked { mask, .. } = self { Some(mask) } else { None }
     }
 
     /// The size of the weights in the task. Other parts of tasks are small.
     pub fn weight_bytes(&self) -> u64 {
-        match self {
-            Task::Regrid { regrid } => regrid.weight_bytes(),
-            _ => 0,
-        }
+        if let Task::Regrid { regrid } = self { regrid.weight_bytes() } else { 0 }
     }
 
     /// Whether the task is small enough for a call of the class.

@@ -289,10 +289,7 @@ struct Stored {
 #[async_trait]
 impl Reader for Stored {
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        match self.stored.next().await? {
-            Some(piece) => Ok(Some(piece)),
-            None => self.tail.next().await,
-        }
+        if let Some(piece) = self.stored.next().await? { Ok(Some(piece)) } else { self.tail.next().await }
     }
 }
 

@@ -113,10 +113,7 @@ fn write_and_rename(content: &[u8], temporary: &Path, installed: &Path) -> std::
     file.set_permissions(Permissions::from_mode(MODE))?;
     file.sync_all()?;
     fs::rename(temporary, installed)?;
-    match installed.parent() {
-        Some(class_dir) => File::open(class_dir)?.sync_all(),
-        None => Ok(()),
-    }
+    if let Some(class_dir) = installed.parent() { File::open(class_dir)?.sync_all() } else { Ok(()) }
 }
 
 /// The processes on this machine that still run an older file than the one `installed`, a real path

@@ -415,10 +415,7 @@ fn handle(engine: &Arc<Engine>, workers: &Arc<Workers>, request: Request, done: 
         return engine.answer(*pool, object, reply, reply_to(done));
     }
     let engine = Arc::clone(engine);
-    let announcement = match &request {
-        Request::Write { op, .. } => engine.announce(op),
-        _ => None,
-    };
+    let announcement = if let Request::Write { op, .. } = &request { engine.announce(op) } else { None };
     workers.submit(Box::new(move |admitted| match admitted {
         Ok(()) => run(&engine, request, announcement, done),
         Err(error) => done(Err(error)),

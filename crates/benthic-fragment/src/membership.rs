@@ -202,10 +202,7 @@ impl PhysicalExpr for MembershipFilter {
         let values = values.collect::<Result<Vec<_>>>()?;
         let hashes = hashes(&values)?;
         let found = BooleanBuffer::collect_bool(rows, |row| self.contains(hashes[row]));
-        let found = match valid_rows(&values)? {
-            Some(valid) => &found & valid.inner(),
-            None => found,
-        };
+        let found = if let Some(valid) = valid_rows(&values)? { &found & valid.inner() } else { found };
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, None))))
     }
 

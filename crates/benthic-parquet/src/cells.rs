@@ -183,10 +183,7 @@ fn bytes<'b>(bytes: &'b [u8], size_bytes: &mut usize) -> Result<Cell<'b>, Fault>
 }
 
 fn into_owned(cell: Cell<'_>) -> Cell<'static> {
-    match cell {
-        Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
-        _ => Cell::Null,
-    }
+    if let Cell::Text(text) = cell { Cell::Text(Cow::Owned(text.into_owned())) } else { Cell::Null }
 }
 
 /// A time of a day, as text: S3 Select has no type for it.

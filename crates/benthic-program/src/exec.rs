@@ -240,9 +240,6 @@ impl PreparedCall {
                 benthic_wasm::exec(pool, object, call, module.writes, fetch).await?
             }
         };
-        match &self.result_xattr {
-            Some(name) => pool.get_xattr(object, name).await,
-            None => Ok(output),
-        }
+        if let Some(name) = &self.result_xattr { pool.get_xattr(object, name).await } else { Ok(output) }
     }
 }

@@ -107,10 +107,7 @@ impl<'a> Plan<'a> {
 }
 
 pub(crate) fn call(step: &ReadStep) -> Option<&ClassCall> {
-    match step {
-        ReadStep::Exec(call) => Some(call),
-        _ => None,
-    }
+    if let ReadStep::Exec(call) = step { Some(call) } else { None }
 }
 
 /// Turns the answer into a reply. `may_change` is whether a method may have changed the object.

@@ -38,10 +38,7 @@ impl DynamicFilter {
     /// The filter's last state that was sent, for people.
     pub fn describe(&self, dynamic: &Expr) -> String {
         let last = Arc::clone(&self.last.lock().1);
-        let text = match &last.filter {
-            Some(filter) => filter.to_string(),
-            None => dynamic.to_string(),
-        };
+        let text = if let Some(filter) = &last.filter { filter.to_string() } else { dynamic.to_string() };
         shorten(text)
     }
 

@@ -147,10 +147,7 @@ impl ExecutionPlan for FragmentExec {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         // A join creates its dynamic filter only if a node below it contains the filter.
-        match &self.fragment.dynamic {
-            Some(dynamic) => f(dynamic),
-            None => Ok(TreeNodeRecursion::Continue),
-        }
+        if let Some(dynamic) = &self.fragment.dynamic { f(dynamic) } else { Ok(TreeNodeRecursion::Continue) }
     }
 
     fn with_new_children(

@@ -53,10 +53,7 @@ impl Mask {
                 .with("mask", shape_text(shape))
                 .with("selected", shape_text(selected)));
         }
-        match self.bits.len() as u64 == elements(shape)?.div_ceil(8) {
-            true => Ok(()),
-            false => Err(wrong_size()),
-        }
+        if self.bits.len() as u64 == elements(shape)?.div_ceil(8) { Ok(()) } else { Err(wrong_size()) }
     }
 
     /// The mask of a part of the selection.

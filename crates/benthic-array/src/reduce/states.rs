@@ -478,10 +478,7 @@ pub struct Bins {
 wire_struct! { Bins { counts } }
 
 fn edges(reduction: &Reduction) -> &[f64] {
-    match &reduction.kind {
-        ReductionKind::Histogram { edges } => &edges.0,
-        _ => &[],
-    }
+    if let ReductionKind::Histogram { edges } = &reduction.kind { &edges.0 } else { &[] }
 }
 
 impl<V: Number> ReductionState<V> for Bins {

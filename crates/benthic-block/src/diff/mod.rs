@@ -117,10 +117,7 @@ impl<R: Read> DiffReader<R> {
     /// `InvalidArgument` for damage, for changes beyond the size, and for a stream that ends early.
     pub fn next_change(&mut self) -> Result<Option<Change>> {
         assert!(self.left_bytes == 0, "the data of a change must be read");
-        let tag = match self.tag.take() {
-            Some(tag) => tag,
-            None => read_array::<1>(&mut self.input)?[0],
-        };
+        let tag = if let Some(tag) = self.tag.take() { tag } else { read_array::<1>(&mut self.input)?[0] };
         if tag == END {
             self.tag = Some(END);
             return Ok(None);

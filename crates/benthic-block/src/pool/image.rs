@@ -358,10 +358,7 @@ impl PoolImage {
         }
         self.check_range(offset_bytes, len_bytes)?;
         let geometry = self.state.read().header.geometry;
-        let old = match since {
-            None => None,
-            Some(name) => Some(self.load_snapshot_map(name).await?),
-        };
+        let old = if let Some(name) = since { Some(self.load_snapshot_map(name).await?) } else { None };
         let mut extents: Vec<Extent> = Vec::new();
         for piece in geometry.pieces(offset_bytes, len_bytes) {
             let entry = self.entry(piece.object);

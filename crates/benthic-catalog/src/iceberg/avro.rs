@@ -188,10 +188,7 @@ impl Record {
     /// # Errors
     /// `InvalidArgument` if there is no such field, or it is not a record.
     pub fn record(&self, name: &'static str) -> Result<&Record> {
-        match self.get(name) {
-            Some(Field::Record(record)) => Ok(record),
-            _ => Err(missing_field(name)),
-        }
+        if let Some(Field::Record(record)) = self.get(name) { Ok(record) } else { Err(missing_field(name)) }
     }
 }
 

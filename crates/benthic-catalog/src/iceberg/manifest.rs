@@ -266,10 +266,7 @@ fn long(number: u64) -> i64 {
 /// The Avro schema of manifest entries. The numbers are the field ids of the specification.
 fn entry_schema(partition: Option<&PartitionField>, content: Content) -> String {
     let partition = partition.map_or(String::new(), |field| {
-        let data_type = match field.is_date() {
-            true => r#"{"type":"int","logicalType":"date"}"#,
-            false => r#""int""#,
-        };
+        let data_type = if field.is_date() { r#"{"type":"int","logicalType":"date"}"# } else { r#""int""# };
         let (name, id) = (&field.name, PartitionField::ID);
         format!(r#"{{"name":"{name}","type":["null",{data_type}],"default":null,"field-id":{id}}}"#)
     });

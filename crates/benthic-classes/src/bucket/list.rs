@@ -156,10 +156,7 @@ impl Cursor {
     fn new(space: u8, input: &List) -> Cursor {
         let mut prefix = vec![space];
         prefix.extend(keys::escape(&input.prefix));
-        let after = match &input.after {
-            None => Bytes::new(),
-            Some(after) => start(space, input, after),
-        };
+        let after = if let Some(after) = &input.after { start(space, input, after) } else { Bytes::new() };
         let [least, most] = RANGE_ENTRIES;
         // Read the entries of one page and few more: reading is the largest cost in an OSD.
         let range_entries =

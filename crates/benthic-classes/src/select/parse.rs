@@ -322,10 +322,7 @@ impl Parser {
         if self.symbol("-") {
             return failure("EvaluatorNegativeLimit", "LIMIT must not be negative");
         }
-        let limit = match self.peek() {
-            Some(Token::Number(number)) => number.parse().ok(),
-            _ => None,
-        };
+        let limit = if let Some(Token::Number(number)) = self.peek() { number.parse().ok() } else { None };
         let message = || format!("LIMIT needs an integer, found {}", self.found());
         let limit = limit.ok_or_else(|| Failure::new("ParseExpectedNumber", message()))?;
         self.at += 1;

@@ -330,10 +330,7 @@ impl Engine {
 
     /// [`Commit::when_durable`]. Everything in a store that is opened read-only is durable.
     fn when_durable(&self, lsn: u64, done: Completion<()>) {
-        match &self.writer {
-            Some(writer) => writer.commit.when_durable(lsn, done),
-            None => done(Ok(())),
-        }
+        if let Some(writer) = &self.writer { writer.commit.when_durable(lsn, done) } else { done(Ok(())) }
     }
 
     /// The caller holds the locks of the pool and the object.

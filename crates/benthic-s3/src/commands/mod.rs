@@ -151,10 +151,7 @@ impl GatewayPools {
 
     /// The same with access to secrets. With `create`, creates a missing sealing key.
     fn identities_with_secrets(&self, sal: &PoolSal, create: bool) -> Result<Identities> {
-        let path = match &self.sealing_key {
-            Some(path) => path.clone(),
-            None => Sealer::default_path()?,
-        };
+        let path = if let Some(path) = &self.sealing_key { path.clone() } else { Sealer::default_path()? };
         let sealer = Sealer::open(&path, create, Environment::default())?;
         Ok(Identities::new(Arc::new(sal.clone()) as Arc<dyn Sal>, Some(sealer), Environment::default()))
     }

@@ -168,10 +168,7 @@ impl EventRules {
 
 /// Whether the name of an event, or a beginning that ends in `*`, covers an event.
 fn covers(wanted: &str, name: &str) -> bool {
-    match wanted.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => wanted == name,
-    }
+    if let Some(start) = wanted.strip_suffix('*') { name.starts_with(start) } else { wanted == name }
 }
 
 fn corrupt(message: &str) -> Error {

@@ -132,8 +132,5 @@ async fn perform(deliverer: &Deliverer, work: &Work) -> Next {
 }
 
 async fn sleep_until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
-    }
+    if let Some(time) = time { tokio::time::sleep_until(time).await } else { std::future::pending().await }
 }

@@ -364,10 +364,7 @@ pub(super) fn refuse_algorithm<T>(request: &S3Request<T>) -> S3Result<()> {
 
 /// The name under which the data key of an object is sealed.
 fn sealed_name(bucket: &str, key: &str, by: &SealedBy) -> String {
-    let context = match by {
-        SealedBy::Kms { context: Some(context), .. } => context,
-        _ => "",
-    };
+    let context = if let SealedBy::Kms { context: Some(context), .. } = by { context } else { "" };
     // A name of a bucket has no slash, and a context no line end.
     format!("{context}\n{bucket}/{key}")
 }

@@ -120,10 +120,7 @@ pub(super) fn body(error: StdError) -> S3Error {
     use s3s::stream::aws_chunked_stream::AwsChunkedStreamError as Chunked;
     use s3s::stream::upload_stream::UploadStreamError as Upload;
     let code = if let Some(error) = error.downcast_ref::<Chunked>() {
-        match error {
-            Chunked::Underlying(inner) => underlying(inner),
-            _ => error.to_s3_error_code(),
-        }
+        if let Chunked::Underlying(inner) = error { underlying(inner) } else { error.to_s3_error_code() }
     } else if let Some(error) = error.downcast_ref::<Upload>() {
         match error {
             Upload::Underlying(inner) => underlying(inner),

@@ -308,10 +308,7 @@ fn bool_of(text: &str) -> Option<bool> {
 }
 
 fn single_bool(values: &[String]) -> Option<bool> {
-    match values {
-        [value] => bool_of(value),
-        _ => None,
-    }
+    if let [value] = values { bool_of(value) } else { None }
 }
 
 impl Network {

@@ -507,9 +507,6 @@ pub(super) struct BlockReader {
 #[async_trait::async_trait]
 impl crate::sal::Reader for BlockReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        match self.first.take() {
-            Some(first) => Ok(Some(first)),
-            None => self.rest.next().await.transpose(),
-        }
+        if let Some(first) = self.first.take() { Ok(Some(first)) } else { self.rest.next().await.transpose() }
     }
 }

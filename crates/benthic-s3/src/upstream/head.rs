@@ -127,10 +127,7 @@ pub(super) fn version_of(name: Option<&str>) -> VersionId {
 
 /// The sequence number of the version with this name.
 pub(super) fn seq_of(name: &str) -> u64 {
-    match name.parse() {
-        Ok(VersionId::Seq(seq)) => seq,
-        _ => xxh3_64(name.as_bytes()),
-    }
+    if let Ok(VersionId::Seq(seq)) = name.parse() { seq } else { xxh3_64(name.as_bytes()) }
 }
 
 /// The time of an HTTP date, in milliseconds since 1970.

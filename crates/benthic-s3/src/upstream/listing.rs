@@ -90,10 +90,7 @@ impl UpstreamSal {
         // If the bucket has got versions since, the changes are not versions yet, but readers of
         // the objects see them.
         let is_shown = list.kind == ListKind::Objects || bucket.versioning == Versioning::Off;
-        let changes = match is_shown {
-            true => self.write_back.changes(&name, &list.prefix),
-            false => BTreeMap::new(),
-        };
+        let changes = if is_shown { self.write_back.changes(&name, &list.prefix) } else { BTreeMap::new() };
         // Objects that a pending change deletes take no room on the page.
         let deletes = |(key, pending): &(&String, &Arc<Pending>)| {
             pending.record.deletes && !list.is_passed(key.as_str())
@@ -156,10 +153,7 @@ impl UpstreamSal {
             ListKind::Versions => self.continue_at(call.query("versions", ""), bucket, list).await?,
             _ => {
                 let call = call.query("list-type", "2");
-                match start_after(list) {
-                    Some(after) => call.query("start-after", after),
-                    None => call,
-                }
+                if let Some(after) = start_after(list) { call.query("start-after", after) } else { call }
             }
         };
         let answer = self.client().call(call).await?;

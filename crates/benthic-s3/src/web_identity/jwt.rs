@@ -195,10 +195,7 @@ impl Claims {
 
     /// The audiences that the account must accept: the authorized party, if the token names one.
     pub fn checked_audiences(&self) -> &[String] {
-        match &self.authorized_party {
-            Some(party) => std::slice::from_ref(party),
-            None => &self.audiences,
-        }
+        if let Some(party) = &self.authorized_party { std::slice::from_ref(party) } else { &self.audiences }
     }
 
     /// The values of the condition keys of the provider, by key. As on AWS, `aud` is the authorized

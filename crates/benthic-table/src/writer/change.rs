@@ -86,10 +86,7 @@ impl Change {
         }
         let schema = batch.schema();
         let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| -> ArrayRef {
-            match field.name() == DELETED {
-                true => Arc::new(deletions(entries.iter())),
-                false => Arc::clone(column),
-            }
+            if field.name() == DELETED { Arc::new(deletions(entries.iter())) } else { Arc::clone(column) }
         });
         let changed = RecordBatch::try_new(Arc::clone(&schema), columns.collect());
         let changed = changed.and_then(|batch| filter_record_batch(&batch, &BooleanArray::from(kept)));

@@ -90,10 +90,7 @@ pub fn decode(
     let is_double = element_bytes == 8;
     let element_bytes = if is_double { 8 } else { 4 };
     let points = size_bytes / element_bytes;
-    let field = match encoded.starts_with(b"GRIB") {
-        true => edition_1(encoded)?,
-        false => edition_2(encoded, points)?,
-    };
+    let field = if encoded.starts_with(b"GRIB") { edition_1(encoded)? } else { edition_2(encoded, points)? };
     let mut elements = Vec::with_capacity(points * element_bytes);
     let mut write = |value: f64| match is_double {
         true => elements.extend_from_slice(&value.to_le_bytes()),

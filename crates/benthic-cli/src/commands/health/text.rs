@@ -104,10 +104,7 @@ fn manager(numbers: &Numbers) -> String {
         1 => "1 stands by".to_owned(),
         count => format!("{count} stand by"),
     };
-    match &numbers.manager {
-        Some(name) => format!("{name}, {standby}"),
-        None => "none is active".to_owned(),
-    }
+    if let Some(name) = &numbers.manager { format!("{name}, {standby}") } else { "none is active".to_owned() }
 }
 
 fn osds(report: &Report) -> String {

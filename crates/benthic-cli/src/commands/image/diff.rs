@@ -183,10 +183,7 @@ pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
         interrupt::check()?;
         progress.advance(data.len() as u64);
         written_bytes += data.len() as u64;
-        match &mut file {
-            Some(file) => Ok(file.write(data)?),
-            None => session.out.write_bytes(data),
-        }
+        if let Some(file) = &mut file { Ok(file.write(data)?) } else { session.out.write_bytes(data) }
     })?;
     drop(progress);
     let Some(file) = file else { return session.out.flush() };

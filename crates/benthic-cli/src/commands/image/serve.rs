@@ -102,10 +102,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let addresses = find(&args.what, session).await?;
     // A taken address shows before any image is opened.
     let listener = Listener::bind(args.listen.clone()).await?;
-    let metrics = match args.metrics {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
+    let metrics = if let Some(address) = args.metrics { Some(listen(address).await?) } else { None };
     let mut opened = Vec::new();
     let served = match open_all(&args, &addresses, session, &mut opened).await {
         Err(error) => Err(error.into()),

@@ -68,10 +68,7 @@ pub async fn run(command: PoolCommand, session: &Session) -> Outcome {
 
 /// The reason why a pool is not Benthic's; `None` if nothing indicates another user.
 pub async fn find_foreign_use(session: &Session, pool: &str) -> Result<Option<String>> {
-    match session.rados().await? {
-        Some(cluster) => foreign_use(&*cluster, pool).await,
-        None => Ok(None),
-    }
+    if let Some(cluster) = session.rados().await? { foreign_use(&*cluster, pool).await } else { Ok(None) }
 }
 
 async fn rm(args: RmArgs, session: &Session) -> Outcome {

@@ -35,10 +35,7 @@ impl LastKnown {
 /// Unknown values are null.
 fn parts(report: &Report, overview: &Overview) -> Map<String, Value> {
     let numbers = &report.numbers;
-    let mut parts = match json!(numbers) {
-        Value::Object(parts) => parts,
-        _ => Map::new(),
-    };
+    let mut parts = if let Value::Object(parts) = json!(numbers) { parts } else { Map::new() };
     for field in &numbers.unknown {
         parts.insert((*field).to_owned(), Value::Null);
     }

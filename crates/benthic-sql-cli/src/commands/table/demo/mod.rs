@@ -165,10 +165,7 @@ async fn find_loaded(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot
 }
 
 fn check_interrupt() -> Result<()> {
-    match interrupt::is_set() {
-        true => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
-        false => Ok(()),
-    }
+    if interrupt::is_set() { Err(Error::new(ErrorKind::Unavailable, "interrupted")) } else { Ok(()) }
 }
 
 fn interrupted_or(error: Error) -> Failure {
