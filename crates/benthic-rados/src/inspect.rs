@@ -95,12 +95,5 @@ impl RadosStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{CALLS, FAILURES};
-
-    #[test]
-    fn the_queries_have_the_names_in_the_contract() {
-        assert_eq!(CALLS.to_str().unwrap(), benthic_core::CALLS);
-        assert_eq!(FAILURES.to_str().unwrap(), benthic_core::FAILURES);
-    }
-}
+#[path = "inspect_tests.rs"]
+mod tests;
