@@ -6,7 +6,7 @@
 
 use crate::array::Place;
 use crate::metadata::{CREATION_MARKER, METADATA_KEYS, Node, is_metadata};
-use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,14 +44,10 @@ async fn remove_where(place: &Place, is_wanted: impl Fn(&str) -> bool, removed: 
 }
 
 async fn remove_object(place: &Place, object: &ObjectId, removed: &AtomicU64) -> Result<()> {
-    match place.pool.remove(object).await {
-        Ok(()) => {
-            removed.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+    if place.pool.remove(object).await.optional()?.is_some() {
+        removed.fetch_add(1, Ordering::Relaxed);
     }
+    Ok(())
 }
 
 /// Fails with this message if a place is in an array.

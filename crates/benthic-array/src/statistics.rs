@@ -23,7 +23,7 @@ use crate::selection::{Bounded, Part, PerAxis, Slice, TouchedChunks, elements, s
 use crate::values::Values;
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
 use benthic_core::pushdown::Pushdown;
-use benthic_core::{Error, ErrorKind, ObjectId, Result, wire_struct};
+use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Result, wire_struct};
 use bytes::Bytes;
 use futures::lock::Mutex;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -242,13 +242,10 @@ impl<'a> Pruner<'a> {
         if !self.decoding.excludes(record.summary.min, record.summary.max) {
             return Ok(false);
         }
-        match self.array.place().pool.stat(object).await {
-            Ok((stat, version)) => {
-                Ok((version, stat.modified_unix_ns) == (record.version, record.modified_unix_ns))
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error.with("object", object)),
-        }
+        let found = self.array.place().pool.stat(object).await.optional();
+        Ok(found.map_err(|error| error.with("object", object))?.is_some_and(|(stat, version)| {
+            (version, stat.modified_unix_ns) == (record.version, record.modified_unix_ns)
+        }))
     }
 }
 

@@ -8,8 +8,8 @@ use crate::{read, write};
 use async_trait::async_trait;
 use benthic_class_names::CEPH_CLASS_PREFIX;
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, Pool, ReadOp,
-    ReadReply, Result, WriteOp, WriteReply, WriteStep,
+    ClassCall, Error, ErrorKind, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, OptionalExtension,
+    Pool, ReadOp, ReadReply, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -176,11 +176,8 @@ impl RadosPool {
     /// Handles an operation without guards and steps, which an OSD would refuse: reads only the
     /// version.
     async fn write_nothing(&self, object: &ObjectId) -> Result<WriteReply> {
-        match self.send_read(object, &ReadOp::new(), 0, false).await {
-            Ok(reply) => Ok(WriteReply { version: reply.version }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(WriteReply { version: 0 }),
-            Err(error) => Err(error),
-        }
+        let reply = self.send_read(object, &ReadOp::new(), 0, false).await.optional()?;
+        Ok(WriteReply { version: reply.map_or(0, |reply| reply.version) })
     }
 
     async fn exec_call(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {

@@ -3,7 +3,7 @@
 use super::image::{OBJECT_LOCKS, PIECES_IN_FLIGHT, PoolImage, run_all};
 use super::map::Entry;
 use super::writer::{Writer, explain};
-use benthic_core::{Durability, ErrorKind, Result};
+use benthic_core::{Durability, ErrorKind, OptionalExtension, Result};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -102,11 +102,9 @@ impl PoolImage {
             }
             if let Some(version) = self.own_version(entry).filter(|_| entry.is_whole()) {
                 let op = writer.guarded_op().zero(piece.offset_bytes, piece.len_bytes).buffered();
-                return match self.pool.write(&self.id.data(piece.object, version)?, op).await {
-                    // It was discarded meanwhile, so it reads as zeros.
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                    written => written.map(|_| ()).map_err(explain),
-                };
+                let written = self.pool.write(&self.id.data(piece.object, version)?, op).await;
+                // If it was discarded meanwhile, it reads as zeros.
+                return written.optional().map(drop).map_err(explain);
             }
             self.write_zeros(writer, piece.object, piece.range(), Durability::Buffered).await
         });

@@ -9,7 +9,7 @@ use crate::rados::ioctx::Done;
 use crate::rados::read::{compare, page};
 use benthic_core::error::errno;
 use benthic_core::op::{Compare, Guard, ReadOp, ReadOutput, WriteOp, WriteStep};
-use benthic_core::{Error, ErrorKind, Fetch, ObjectId, Pool, Result, limits};
+use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result, limits};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -149,11 +149,9 @@ async fn check(pool: &dyn Pool, object: &ObjectId, checks: &[Check]) -> Result<R
             Check::Version(_) => op.stat(),
         };
     }
-    let (version, outputs) = match pool.read(object, op).await {
-        Ok(reply) => (Some(reply.version), reply.outputs),
-        Err(error) if error.kind() == ErrorKind::NotFound => (None, Vec::new()),
-        Err(error) => return Err(error),
-    };
+    let reply = pool.read(object, op).await.optional()?;
+    let (version, outputs) = reply.map(|reply| (reply.version, reply.outputs)).unzip();
+    let outputs = outputs.unwrap_or_default();
     let mut outputs = outputs.into_iter();
     for check in checks {
         let result = match (check, outputs.next()) {

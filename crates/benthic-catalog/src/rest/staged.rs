@@ -12,7 +12,7 @@ use crate::iceberg::definition;
 use crate::iceberg::keys::{BUCKET, Folder};
 use crate::iceberg::metadata::{table_metadata, uuid};
 use crate::iceberg::view::TableView;
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension};
 use benthic_s3::grants::Grant;
 use benthic_table::head::Head;
 use benthic_table::{Definition, Table};
@@ -28,13 +28,10 @@ impl Catalog {
         definition: &Definition,
     ) -> Result<Value, Failure> {
         self.views.store().open_pool(namespace).await?;
-        match TableView::open(&**self.views.store(), namespace, name).await {
-            Ok(_) => {
-                let error = Error::new(ErrorKind::AlreadyExists, "the table already exists");
-                return Err(Failure::of_table(error.with("table", format!("{namespace}/{name}"))));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Failure::of_table(error)),
+        let found = TableView::open(&**self.views.store(), namespace, name).await.optional();
+        if found.map_err(Failure::of_table)?.is_some() {
+            let error = Error::new(ErrorKind::AlreadyExists, "the table already exists");
+            return Err(Failure::of_table(error.with("table", format!("{namespace}/{name}"))));
         }
         let id = self.auth.draw_table_id(namespace, name)?;
         let folder = Folder { pool: namespace.to_owned(), table: name.to_owned(), id };

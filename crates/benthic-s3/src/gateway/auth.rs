@@ -19,7 +19,7 @@ use crate::policy::{Decision, Document, Request, Rights, Rules, decide, decide_f
 use crate::sal::{Attributes, Bucket, Lock, Object, Prefetch};
 use crate::view::is_view;
 use async_trait::async_trait;
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error, ErrorKind, OptionalExtension};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use parking_lot::Mutex;
@@ -542,10 +542,8 @@ impl Gateway {
             && access.needs_object(action)
         {
             let version = version.map(super::versions::parse_version_id).transpose()?;
-            object = match self.sal.object(&access.bucket, key, version).await {
-                Err(failure) if failure.kind() == ErrorKind::NotFound => None,
-                found => Some(found.map_err(error::object)?),
-            };
+            let found = self.sal.object(&access.bucket, key, version).await;
+            object = found.optional().map_err(error::object)?;
         }
         match access.decide(request, action, on, object.as_ref()) {
             Decision::Allowed if is_view(&access.bucket) && !is_of_views(action) => {

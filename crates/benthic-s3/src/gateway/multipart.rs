@@ -18,7 +18,7 @@ use super::versions::{strong_etag, version_field};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
 use crate::sal::{Attributes, Change, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, OptionalExtension};
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput,
@@ -271,10 +271,7 @@ impl Gateway {
         let access = self.open(request, bucket, expected_owner).await?;
         let id = upload_id(upload);
         let found = match &id {
-            Ok(id) => match self.sal.upload(&access.bucket, key, *id).await {
-                Err(failure) if failure.kind() == ErrorKind::NotFound => None,
-                found => Some(found.map_err(error::upload)?),
-            },
+            Ok(id) => self.sal.upload(&access.bucket, key, *id).await.optional().map_err(error::upload)?,
             Err(_) => None,
         };
         let sealing = match (&found, &id) {

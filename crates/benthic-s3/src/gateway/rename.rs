@@ -11,7 +11,7 @@ use super::encryption::{CustomerHeaders, Encryption, EncryptionHeaders};
 use super::{Gateway, error, names, refuse, tags};
 use crate::policy::Decision;
 use crate::sal::{Bucket, Change, Condition, Delete, Finish, Seen, Versioning};
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, OptionalExtension};
 use bytes::Bytes;
 use s3s::dto::{CopySource, ETagCondition, RenameObjectInput, RenameObjectOutput};
 use s3s::{S3ErrorCode, S3Request, S3Result, s3_error};
@@ -139,15 +139,11 @@ impl Gateway {
         if token.is_empty() {
             return Ok(false);
         }
-        match self.sal.object(bucket, key, None).await {
-            Ok(object) => {
-                let has_token =
-                    object.attributes.get(names::RENAME_TOKEN).is_some_and(|stored| stored == token);
-                Ok(has_token && etag.is_none_or(|etag| etag == object.etag))
-            }
-            Err(failure) if failure.kind() == ErrorKind::NotFound => Ok(false),
-            Err(failure) => Err(error::object(failure)),
-        }
+        let found = self.sal.object(bucket, key, None).await.optional().map_err(error::object)?;
+        Ok(found.is_some_and(|object| {
+            let has_token = object.attributes.get(names::RENAME_TOKEN).is_some_and(|stored| stored == token);
+            has_token && etag.is_none_or(|etag| etag == object.etag)
+        }))
     }
 }
 

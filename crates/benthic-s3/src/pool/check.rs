@@ -9,7 +9,7 @@ use benthic_classes::bucket::state::{
     Body, Chunks, Current, Data, Event, Garbage, Head, Manifest, Part, Queue, Upload, Usage, Write,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{ErrorKind, ListRequest, Namespaces, ObjectId, Pool, Result};
+use benthic_core::{ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -262,14 +262,11 @@ impl PoolSal {
 }
 
 async fn check_chunk(pool: &dyn Pool, object: ObjectId, len_bytes: u64) -> Result<Option<String>> {
-    match pool.stat(&object).await {
-        Ok((stat, _)) if stat.size_bytes == len_bytes => Ok(None),
-        Ok(_) => Ok(Some(format!("a data object has the wrong length object={}", object.name()))),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(Some(format!("a data object is missing object={}", object.name())))
-        }
-        Err(error) => Err(error),
-    }
+    Ok(match pool.stat(&object).await.optional()? {
+        Some((stat, _)) if stat.size_bytes == len_bytes => None,
+        Some(_) => Some(format!("a data object has the wrong length object={}", object.name())),
+        None => Some(format!("a data object is missing object={}", object.name())),
+    })
 }
 
 impl Contents {

@@ -9,7 +9,7 @@ use crate::sal::limits::{KEY_BYTES_MAX, LIST_ENTRIES_MAX};
 use crate::sal::{
     Bucket, Entry, KeyPosition, List, ListKind, ListPage, ListPosition, ListedVersion, VersionId, Versioning,
 };
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
 use hyper::Method;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -217,12 +217,13 @@ impl UpstreamSal {
             return Ok(call.query("version-id-marker", marker));
         }
         let upstream = self.upstream_name(&bucket.name);
-        match self.name_to_read(&upstream, &after.key, Some(VersionId::Seq(seq))).await {
-            Ok(name) => Ok(call.query("version-id-marker", name.unwrap_or_default())),
-            // The version is gone since; skip the key.
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(call),
-            Err(error) => Err(error),
-        }
+        let name = self.name_to_read(&upstream, &after.key, Some(VersionId::Seq(seq))).await.optional()?;
+        // If the version is gone since, skip the key.
+        Ok(if let Some(name) = name {
+            call.query("version-id-marker", name.unwrap_or_default())
+        } else {
+            call
+        })
     }
 
     fn remember_marker(&self, bucket: &Bucket, key: &str, marker: &str) {

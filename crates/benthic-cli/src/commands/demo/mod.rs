@@ -12,7 +12,10 @@ use crate::commands::cp::plan;
 use crate::commands::pool::find_foreign_use;
 use crate::jobs;
 use benthic_classes::digest::{Algorithm, client};
-use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, Pool, Result, names};
+use benthic_core::{
+    Error, ErrorKind, ListRequest, Namespaces, ObjectAddress, ObjectId, OptionalExtension, Pool, Result,
+    names,
+};
 use benthic_program::exit::Outcome;
 use benthic_program::local::NewFile;
 use benthic_program::session::Session;
@@ -210,11 +213,7 @@ async fn create_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
     let mark = mark()?;
     match store.open_pool(name).await {
         Ok(pool) => {
-            let is_marked = match pool.stat(&mark).await {
-                Ok(_) => true,
-                Err(error) if error.kind() == ErrorKind::NotFound => false,
-                Err(error) => return Err(error.into()),
-            };
+            let is_marked = pool.stat(&mark).await.optional()?.is_some();
             let is_foreign = find_foreign_use(session, name).await?.is_some();
             if is_foreign || !is_marked && !is_empty(&*pool).await? {
                 return Err(Error::new(

@@ -10,7 +10,7 @@
 //! [`benthic_core::codec`].
 
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
-use benthic_core::{Error, ErrorKind, ListToken, Result, wire_enum};
+use benthic_core::{Error, ErrorKind, ListToken, OptionalExtension, Result, wire_enum};
 use benthic_program::local::{self, NewFile};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -94,11 +94,8 @@ impl RunState {
     /// `InvalidArgument` if the file is something else, or belongs to another run; `Corrupt` if it
     /// is damaged; those of the file system.
     pub fn load(path: &Path, run: BTreeMap<String, String>) -> Result<RunState> {
-        let data = match local::read_file(path) {
-            Ok(content) => content.data,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(RunState::new(run)),
-            Err(error) => return Err(error),
-        };
+        let Some(content) = local::read_file(path).optional()? else { return Ok(RunState::new(run)) };
+        let data = content.data;
         let state = RunState::decode_file(&data).map_err(|error| error.with("path", path.display()))?;
         for (key, now) in &run {
             let then = state.run.get(key).map_or("", String::as_str);

@@ -2,7 +2,7 @@
 
 use super::{Call, date, element, failure, field, invalid};
 use crate::identity::{issuer_name, oidc_provider_arn, parse_oidc_provider_arn};
-use benthic_core::ErrorKind;
+use benthic_core::OptionalExtension;
 use s3s::S3Result;
 
 impl Call<'_> {
@@ -51,11 +51,9 @@ impl Call<'_> {
             }
             "DeleteOpenIDConnectProvider" => {
                 let name = self.provider_name(action)?;
-                match self.identities.remove_oidc_provider(&self.account, name).await {
-                    // As on AWS, a repetition succeeds.
-                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                    removed => removed.map_err(failure),
-                }
+                // As on AWS, a repetition succeeds.
+                let removed = self.identities.remove_oidc_provider(&self.account, name).await.optional();
+                removed.map(drop).map_err(failure)
             }
             _ => {
                 let name = self.provider_name(action)?;

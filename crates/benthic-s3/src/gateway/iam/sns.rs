@@ -9,7 +9,7 @@ use crate::events::topic::{Destination, PASSWORD, POLICY};
 use crate::events::{TOPIC, target_arn, target_of_arn};
 use crate::identity::NewEventTarget;
 use crate::policy::Document;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::{Error, ErrorKind, OptionalExtension};
 use hyper::StatusCode;
 use s3s::{S3Error, S3Result};
 use std::collections::BTreeMap;
@@ -44,11 +44,8 @@ impl Call<'_> {
         let arn = self.topic_arn(name);
         self.allow_sns(action, &arn)?;
         let mut attributes = self.form.map("Attributes")?;
-        let found = match self.identities.event_target(&self.account, name).await {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(topic_failure(error)),
-        };
+        let found = self.identities.event_target(&self.account, name).await;
+        let found = found.optional().map_err(topic_failure)?;
         if let Some(found) = &found {
             let topic = found.topic.as_ref();
             let topic = topic.ok_or_else(|| denied("the operator has created the target with this name"))?;
@@ -115,11 +112,11 @@ impl Call<'_> {
         }
         self.allow_sns(action, arn)?;
         match action {
-            "DeleteTopic" => match self.identities.remove_topic(account, name).await {
+            "DeleteTopic" => {
                 // As on AWS, a repetition succeeds.
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                removed => removed.map_err(topic_failure),
-            },
+                let removed = self.identities.remove_topic(account, name).await.optional();
+                removed.map(drop).map_err(topic_failure)
+            }
             "SetTopicAttributes" => {
                 if self.form.get("AttributeName")? != POLICY {
                     return Err(invalid_parameter(

@@ -10,7 +10,7 @@ use super::status::{LastError, write_last_error};
 use super::{Pending, Signals, WriteBack, file, set_aside};
 use crate::upstream::client::{Call, Payload};
 use crate::upstream::head::with_attributes;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
 use bytes::Bytes;
 use hyper::Method;
 use std::sync::atomic::Ordering::Relaxed;
@@ -161,11 +161,8 @@ impl WriteBack {
         let Pending { record, .. } = pending.as_ref();
         if record.deletes {
             let call = Call::new(Method::DELETE, &record.bucket, &record.key);
-            return match self.blocks.client.call(call).await {
-                // Without the object, the deletion is done. Without the bucket, too.
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                answer => answer.map(drop),
-            };
+            // Without the object, the deletion is done. Without the bucket, too.
+            return self.blocks.client.call(call).await.optional().map(drop);
         }
         // Without the change itself, which keeps the cache open: an upload that ends early does not
         // wait for the check.
