@@ -7,20 +7,20 @@
 //!
 //! Sources: the HDF5 Dimension Scale specification; "NetCDF-4 Format" in the netCDF User's Guide.
 
-use super::hdf5_chunks::chunks;
+use super::hdf5_chunks::{FILTER_BLOSC, FILTER_ZSTD, chunks, failed, is_big_endian};
 use super::{
     FILL_VALUE, FileChunks, ReadElements, Skipped, SourceArray, SourceGroup, attribute_values,
-    fill_value_attribute, join, reserved_name, unreadable,
+    fill_value_attribute, join, reserved_name,
 };
 use benthic_array::decoders::{BytesCodec, Codecs};
 use benthic_array::{AttributeValue, Bounded, Dtype, NewAttributes};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::Result;
 use bytes::Bytes;
 use hdf5_reader::group::Group;
 use hdf5_reader::storage::DynStorage;
 use hdf5_reader::{
-    Attribute, ByteOrder, Dataset, Datatype, FilterRegistry, H5Type, Hdf5File, OpenOptions, SliceInfo,
-    SliceInfoElem, reference,
+    Attribute, Dataset, Datatype, FilterRegistry, H5Type, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem,
+    reference,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,9 +32,6 @@ const CHUNK_BYTES_MAX: usize = 1 << 30;
 /// The crate decodes this filter, but does not extend the sign of a number with fewer bits than its
 /// type, and does not tell how many bits a number has.
 const FILTER_NBIT: u16 = 5;
-/// The registered numbers of filters that netCDF-C writes and the crate lacks.
-pub(super) const FILTER_BLOSC: u16 = 32001;
-pub(super) const FILTER_ZSTD: u16 = 32015;
 
 /// Attributes by which HDF5 and netCDF-4 describe dimensions.
 const INTERNAL: [&str; 7] = [
@@ -53,16 +50,6 @@ const NO_COORDINATES: &str = "This is a netCDF dimension but not a netCDF variab
 /// The prefix with which netCDF-4 marks a variable that has a dimension's name but is no
 /// coordinate.
 const NO_COORDINATE_PREFIX: &str = "_nc4_non_coord_";
-
-pub(super) fn failed(error: hdf5_reader::error::Error) -> Error {
-    match error {
-        hdf5_reader::error::Error::UnsupportedFilter(_) => {
-            let message = "the file uses a filter that is not supported; h5repack -f GZIP=4 changes it";
-            Error::new(ErrorKind::Unsupported, message).with_source(error)
-        }
-        error => unreadable("the file is not a sound netCDF or HDF5 file", error),
-    }
-}
 
 /// Reads the metadata of a file.
 ///
@@ -335,16 +322,6 @@ fn type_name(datatype: &Datatype) -> &'static str {
         Datatype::Opaque { .. } => "opaque bytes",
         Datatype::Reference { .. } => "reference",
         Datatype::Bitfield { .. } => "bit field",
-    }
-}
-
-pub(super) fn is_big_endian(datatype: &Datatype) -> bool {
-    match datatype {
-        Datatype::FixedPoint { byte_order, .. } | Datatype::FloatingPoint { byte_order, .. } => {
-            *byte_order == ByteOrder::BigEndian
-        }
-        Datatype::Enum { base, .. } => is_big_endian(base),
-        _ => false,
     }
 }
 

@@ -3,11 +3,10 @@
 //! Source: the HDF5 File Format Specification, versions 2 and 3.
 
 use super::contiguous::{Block, divide};
-use super::hdf5::{FILTER_BLOSC, FILTER_ZSTD, failed, is_big_endian};
 use super::{FileChunks, not_in_chunks, unreadable};
 use benthic_array::decoders::ByteRange;
 use benthic_array::{CHUNKS_MAX, Dtype};
-use benthic_core::Result;
+use benthic_core::{Error, ErrorKind, Result};
 use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
 use hdf5_reader::chunk_index::{
     ChunkEntry, collect_implicit_chunk_entries, collect_v2_chunk_entries_storage, single_chunk_entry,
@@ -19,14 +18,37 @@ use hdf5_reader::fixed_array::collect_fixed_array_chunk_entries_storage;
 use hdf5_reader::messages::HdfMessage;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
 use hdf5_reader::messages::layout::{ChunkIndexing, DataLayout};
-use hdf5_reader::{Dataset, Hdf5File};
+use hdf5_reader::{ByteOrder, Dataset, Datatype, Hdf5File};
 use serde_json::{Value, json};
 
+/// The registered numbers of filters that netCDF-C writes and the crate lacks.
+pub(super) const FILTER_BLOSC: u16 = 32001;
+pub(super) const FILTER_ZSTD: u16 = 32015;
 /// The level that `numcodecs` wants to know. Readers do not need it.
 const DEFLATE_LEVEL: u32 = 4;
 const ZSTD_LEVEL: u32 = 3;
 /// The compressors of Blosc by their numbers.
 const BLOSC_COMPRESSORS: [&str; 6] = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+
+pub(super) fn failed(error: Hdf5Error) -> Error {
+    match error {
+        Hdf5Error::UnsupportedFilter(_) => {
+            let message = "the file uses a filter that is not supported; h5repack -f GZIP=4 changes it";
+            Error::new(ErrorKind::Unsupported, message).with_source(error)
+        }
+        error => unreadable("the file is not a sound netCDF or HDF5 file", error),
+    }
+}
+
+pub(super) fn is_big_endian(datatype: &Datatype) -> bool {
+    match datatype {
+        Datatype::FixedPoint { byte_order, .. } | Datatype::FloatingPoint { byte_order, .. } => {
+            *byte_order == ByteOrder::BigEndian
+        }
+        Datatype::Enum { base, .. } => is_big_endian(base),
+        _ => false,
+    }
+}
 
 /// Finds the chunks of a dataset. `stored_shape` is shorter than the dataset if others extend an
 /// unlimited dimension.
@@ -96,7 +118,7 @@ fn in_file(address: u64, file: &Hdf5File) -> Result<u64> {
     address.checked_add(file.superblock().base_address).ok_or_else(damaged)
 }
 
-fn damaged() -> benthic_core::Error {
+fn damaged() -> Error {
     let error = Hdf5Error::InvalidData("the index of chunks is damaged".to_owned());
     unreadable("the file is not a sound netCDF or HDF5 file", error)
 }
