@@ -1,4 +1,4 @@
-// What the Go files use of C: the library's header, and the functions of Go that the library calls.
+// The C code of the Go files: the library's header, and the functions of Go that the library calls.
 #ifndef BENTHIC_GO_BRIDGE_H
 #define BENTHIC_GO_BRIDGE_H
 

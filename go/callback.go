@@ -5,7 +5,7 @@ import "C"
 
 import "runtime/cgo"
 
-// benthicGoCompleted is what the library calls when an operation is complete. It must not wait, because
+// benthicGoCompleted is called by the library when an operation is complete. It must not wait, because
 // the library calls back for one operation of a store at a time.
 //
 //export benthicGoCompleted

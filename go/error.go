@@ -53,7 +53,7 @@ func (k Kind) Error() string {
 	return "benthic: " + k.String()
 }
 
-// An Error is what a failed call returns.
+// An Error is the error of a failed call.
 type Error struct {
 	// Kind says how to react.
 	Kind Kind

@@ -21,7 +21,7 @@ type ObjectName struct {
 	Namespace, Name string
 }
 
-// ListOptions select what a listing returns. The zero value selects all objects of the pool's namespace.
+// ListOptions select the objects of a listing. The zero value selects all of the pool's namespace.
 type ListOptions struct {
 	// Prefix selects names.
 	Prefix string

@@ -23,7 +23,7 @@ type ReadOp struct {
 	decoders      []func(reply *C.benthic_reply, step C.size_t) (any, error)
 }
 
-// addToRead adds a guard or a step to an operation of the library, which copies what it gets.
+// addToRead adds a guard or a step to an operation of the library, which copies its arguments.
 type addToRead func(op *C.benthic_read_op, names *texts, failure **C.benthic_error) C.int32_t
 
 // A Step is a step of a [ReadOp] that returns a T.
@@ -32,7 +32,7 @@ type Step[T any] struct {
 	at int
 }
 
-// A Reply is what a [ReadOp] returned.
+// A Reply is the result of a [ReadOp].
 type Reply struct {
 	// Version is the version of the object that was read.
 	Version uint64

@@ -98,7 +98,7 @@ func (p *Pool) Exec(ctx context.Context, object, class, method string, input []b
 	return output, err
 }
 
-// started is where the library stores the completion of an operation, and what it passes to the callback.
+// started is where the library stores the completion of an operation, and the context of its callback.
 type started struct {
 	context    C.uintptr_t
 	completion *C.benthic_completion

@@ -30,7 +30,7 @@ type WriteOp struct {
 	guards, steps []addToWrite
 }
 
-// addToWrite adds a guard or a step to an operation of the library, which copies what it gets.
+// addToWrite adds a guard or a step to an operation of the library, which copies its arguments.
 type addToWrite func(op *C.benthic_write_op, names *texts, failure **C.benthic_error) C.int32_t
 
 // IfExists adds a guard: the object exists. Otherwise the operation fails with [NotFound].

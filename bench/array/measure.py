@@ -75,7 +75,7 @@ class Aim:
 
 
 class Run:
-    """The options, and what has been measured."""
+    """The options and the measurements."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -85,7 +85,7 @@ class Run:
         self.skipped: list[str] = []
 
     def skip(self, what: str, reason: object) -> None:
-        """Notes what is missing in the results."""
+        """Notes a gap in the results."""
         self.skipped.append(f"{what}: {reason}")
         say(f"skipped: {what}: {reason}")
 

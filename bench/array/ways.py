@@ -93,7 +93,7 @@ class _CountingS3(s3fs.S3FileSystem):  # type: ignore[misc]
 
 
 class XarrayS3:
-    """xarray, zarr-python and s3fs, with Dask's threads: what a user of an object store runs today."""
+    """xarray, zarr-python and s3fs, with Dask's threads: the usual programs of a user of an object store."""
 
     tolerance = 1e-5
     moved_bytes = 0

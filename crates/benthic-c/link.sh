@@ -1,7 +1,7 @@
 #!/bin/sh
 # Links the shared libraries out of the static one: `link.sh LIBBENTHIC.A DIRECTORY`.
 #
-# Each library exports what its list names, under the versions of the list. The directory gets
+# Each library exports the symbols of its list, under the versions of the list. The directory gets
 # libbenthic.so.1, libbenthic-rados.so.1, and links to them: the names without a number, for compilers, and
 # librados/librados.so.2, the name under which programs look for Ceph's library. It has a directory of its own,
 # because libbenthic.so.1 looks for Ceph's library, too.

@@ -72,7 +72,7 @@ def replaced(text, old, new):
 
 
 class Page(HTMLParser):
-    """The anchors of a page, its links, and what a browser loads with it."""
+    """The anchors of a page, its links, and the files that a browser loads with it."""
 
     def __init__(self, text):
         super().__init__()

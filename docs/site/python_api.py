@@ -29,7 +29,7 @@ def write_pages(python, out):
     for module in BESIDE:
         items += [item for item in package[module].members.values() if is_public(item)]
     items = [item.final_target if item.is_alias else item for item in items]
-    # What a reader meets first: functions, then the classes with the most members.
+    # First the entry points: functions, then the classes with the most members.
     items.sort(key=lambda item: (item.is_class, -len(list(members(item)))))
     known = {f"benthic.{module}" for modules in PAGES.values() for module in modules}
     strays = [item.path for item in items if item.module.path not in known]

@@ -62,7 +62,7 @@ class LazyArray(BackendArray):
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is computed from the values. ``axes`` are those of the array, not of the stored one."""
+    """The function to compute from the values. ``axes`` are those of the array, not of the stored one."""
 
     kind: Kind
     axes: Sequence[int]
@@ -208,7 +208,7 @@ def _slice(part: Any) -> int | slice | NDArray[Any] | None:
 
 
 def _decoding(functions: list[Any], dtype: np.dtype[Any], stored: np.dtype[Any]) -> Decoding | None:
-    """What xarray's decoders do, the last one first. None for an unknown decoder."""
+    """The steps of xarray's decoders, the last one first. None for an unknown decoder."""
     missing: tuple[Any, ...] = ()
     scale = offset = None
     if dtype not in (np.float32, np.float64):

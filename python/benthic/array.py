@@ -68,7 +68,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class ReadStats:
-    """What a read or a reduction did. "Chunks" are objects: a shard counts as one."""
+    """The counters of a read or a reduction. "Chunks" are objects: a shard counts as one."""
 
     chunks: int
     """Number of objects that the selection touches."""
@@ -105,7 +105,7 @@ class Array:
         self.codecs: list[str] = facts[6]
         self.attrs: dict[str, Any] = attributes(facts[0], facts[7])
         self.last_stats: ReadStats | None = None
-        """What the last call of this handle did, in any thread."""
+        """The counters of the last call of this handle, in any thread."""
 
     def __repr__(self) -> str:
         return f"<benthic.Array {self._address} {self.dtype}{list(self.shape)}>"
@@ -470,7 +470,7 @@ def _selection(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, int, i
 
 
 def _taken(data: NDArray[Any], rest: Sequence[Any]) -> NDArray[Any]:
-    """Does with each axis what remains of a selection."""
+    """Applies the rest of a selection to each axis."""
     for axis, part in enumerate(rest):
         if isinstance(part, np.ndarray):
             data = data.take(part, axis)

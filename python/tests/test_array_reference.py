@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="`make array` build
 
 
 def create(climate, path):
-    """Creates a group, and returns its address and what the command printed."""
+    """Creates a group, and returns its address and the command's output."""
     address = f"climate/r{next(NAMES)}"
     return address, climate("create", address, "--from", path, "--reference")
 

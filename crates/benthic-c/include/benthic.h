@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What a function returns: 0 for success, otherwise how the caller should react. The numbers are
+// The result of a function: 0 for success, otherwise how the caller should react. The numbers are
 // the exit statuses of the `benthic` program.
 typedef enum {
   BENTHIC_KIND_OK = 0,
@@ -92,10 +92,10 @@ typedef struct benthic_store benthic_store;
 // A compound write operation.
 typedef struct benthic_write_op benthic_write_op;
 
-// What the library calls when an operation is complete, also after a failure or a cancellation. It
-// gets called once, on a thread of the library, perhaps before the function that started the
-// operation returns. It may call all functions of the library. A store calls one callback at a
-// time, so a callback that waits delays the others.
+// The library calls this function when an operation is complete, also after a failure or a
+// cancellation. It calls it once, on a thread of the library, perhaps before the function that
+// started the operation returns. The callback may call all functions of the library. A store calls
+// one callback at a time, so a callback that waits delays the others.
 typedef void (*benthic_completion_callback)(benthic_completion *completion, void *context);
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@
 //! - `view`: buckets that show the objects of a pool; with the feature `gateway`.
 //! - `gateway`: S3 over HTTP, and the program `benthic-s3`; both need the feature `gateway`.
 //!
-//! The test suite `tests/sal/` defines what a driver does.
+//! The test suite `tests/sal/` defines the behaviour of a driver.
 
 #[cfg(feature = "gateway")]
 pub mod events;

@@ -14,7 +14,7 @@
 //
 // There are no files, no network, no environment and no arguments. The clock begins at 0 in each call, and
 // moves only when it is read and while the method sleeps. Random numbers are the same in each call, also
-// those of crypto/rand: make no secrets of them. What the method prints goes to the log.
+// those of crypto/rand: make no secrets of them. The method's output goes to the log.
 
 package main
 
@@ -25,7 +25,7 @@ import (
 	"unsafe"
 )
 
-// Errno says what kind of error a method's error is.
+// Errno is the kind of a method's error.
 type Errno int32
 
 const (

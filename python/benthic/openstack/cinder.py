@@ -132,7 +132,7 @@ class BenthicDriver(driver.VolumeDriver):
             self._check_sockets()
         with translation():
             images = [found["image"].partition("/")[2] for found in self._benthic.run("ls", self._benthic.pool)]
-        # What an interrupted deletion has left.
+        # The remains of an interrupted deletion.
         for image in images:
             if image.startswith(DELETED):
                 self._collect(image)
@@ -449,7 +449,7 @@ class BenthicDriver(driver.VolumeDriver):
             self._benthic.run("rename", self._benthic.address(image), self._benthic.address(renamed))
 
     def _remove_import(self, image: str) -> None:
-        """Removes what killed imports have left. The name of a file's import says which file it was."""
+        """Removes the remains of killed imports. The name of a file's import says which file it was."""
         is_import = re.compile(re.escape(image) + r"(\.[0-9a-f]{16})?\.importing").fullmatch
         for name in filter(is_import, self._benthic.names()):
             self._benthic.run("rm", self._benthic.address(name), "--yes", name)
@@ -466,7 +466,7 @@ class BenthicDriver(driver.VolumeDriver):
         return removed
 
     def _collect_parent(self, parent: str | None) -> None:
-        """Removes what was kept only for a clone that is now removed. `parent` is POOL/IMAGE@SNAPSHOT."""
+        """Removes items that were kept only for a clone that is now removed. `parent` is POOL/IMAGE@SNAPSHOT."""
         pool, _, shown = (parent or "").partition("/")
         image, _, snapshot = shown.rpartition("@")
         if pool != self._benthic.pool:

@@ -144,7 +144,7 @@ class Store(driver.Store):
         multihash, checksum = utils.get_hasher(hashing_algo, False), utils.get_hasher("md5", False)
         size_bytes = 0
         try:
-            # What an interrupted upload has left.
+            # The remains of an interrupted upload.
             self._remove(self._benthic, upload)
             try:
                 with _Process(self._benthic, "import", "-", self._benthic.address(upload)) as process:
@@ -245,7 +245,7 @@ class _Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Without its pipe, the command ends. What an import has stored until then is removed by `add`.
+        # Without its pipe, the command ends. `add` removes the objects that an import has stored until then.
         self._close()
         self._process.wait()
         self._messages.close()

@@ -27,7 +27,7 @@ class ProgramError(Exception):
 
 
 def read_error(output: str, status: int | None = None) -> ProgramError:
-    """The error in what a command has written to stderr."""
+    """The error in a command's output on stderr."""
     for line in reversed(output.splitlines()):
         try:
             error = json.loads(line)["error"]

@@ -1,4 +1,4 @@
-"""The tests of the OpenStack drivers: `make test-openstack` installs what they need and runs them."""
+"""The tests of the OpenStack drivers: `make test-openstack` installs their requirements and runs them."""
 
 import atexit
 import importlib.util

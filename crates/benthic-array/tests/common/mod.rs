@@ -1,5 +1,5 @@
-//! Arrays for tests: random ones, stored with every codec that a test can encode, and what NumPy
-//! would compute of them, slowly and obviously.
+//! Arrays for tests: random ones, stored with every codec that a test can encode, and the results
+//! of NumPy's definitions, computed slowly and obviously.
 
 pub mod hostile;
 pub mod regrid;

@@ -147,7 +147,7 @@ async fn hostile_indexes_are_refused() {
             kinds.push(sum(&array, pushdown, &Arc::default()).await.map_err(|error| error.kind()).err());
         }
         assert_eq!(kinds[0], kinds[1], "{index:?}");
-        // A check finds what a read finds.
+        // A check finds the damage that a read finds.
         assert_eq!(
             kinds[0].is_some(),
             !array.check(Pushdown::Always, &Arc::default()).await.unwrap().findings.is_empty()

@@ -69,7 +69,7 @@ async fn the_clients_of_an_image_share_its_limits() {
     let two = Throttles::new(&Limits::default(), image);
     let read = request(command::READ, 512);
     let start = Instant::now();
-    // The second client may use what the limit of the first one leaves.
+    // The second client may use the rate that the limit of the first one leaves.
     tokio::join!(time(&one, &read, 55), time(&two, &read, 55));
     assert_near(start.elapsed(), Duration::from_secs(10));
 }

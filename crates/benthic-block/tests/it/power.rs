@@ -233,7 +233,7 @@ async fn examine(dir: &Path, states: &[State], durable: Option<usize>, begun: Op
             assert!(read_all(&*snapshot).await == *bytes, "snapshot {name} has changed");
         }
     }
-    // A repair removes what was interrupted, and nothing else.
+    // A repair removes the remains of interrupted operations, and nothing else.
     let check = image.check(true).await.unwrap();
     assert_eq!(check.damage, Vec::new());
     assert_eq!(image.check(false).await.unwrap().repairable, Vec::new());

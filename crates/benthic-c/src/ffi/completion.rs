@@ -12,10 +12,10 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the library calls when an operation is complete, also after a failure or a cancellation. It
-/// gets called once, on a thread of the library, perhaps before the function that started the
-/// operation returns. It may call all functions of the library. A store calls one callback at a
-/// time, so a callback that waits delays the others.
+/// The library calls this function when an operation is complete, also after a failure or a
+/// cancellation. It calls it once, on a thread of the library, perhaps before the function that
+/// started the operation returns. The callback may call all functions of the library. A store calls
+/// one callback at a time, so a callback that waits delays the others.
 pub type CompletionCallback =
     Option<unsafe extern "C" fn(completion: *mut CompletionHandle, context: *mut c_void)>;
 

@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::null;
 use std::sync::LazyLock;
 
-/// What a function returns: 0 for success, otherwise how the caller should react. The numbers are
+/// The result of a function: 0 for success, otherwise how the caller should react. The numbers are
 /// the exit statuses of the `benthic` program.
 #[expect(dead_code, reason = "the header has the variants")]
 #[repr(C)]

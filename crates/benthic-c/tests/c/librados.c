@@ -1,4 +1,4 @@
-// librados' C API on the store of the command line: what python3-rados and fio do not try.
+// librados' C API on the store of the command line: calls that python3-rados and fio do not try.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -333,7 +333,7 @@ static void commands(handle cluster) {
   CHECK(command(cluster, "{\"prefix\": \"osd pool application enable\", \"pool\": \"none\", \"app\": \"rbd\"}") == -ENOENT);
   CHECK(rados_pool_delete(cluster, "\xe9\xbb\x85") == 0);
 
-  // What a directory cannot promise has no effect.
+  // A promise that a directory cannot keep has no effect.
   CHECK(command(cluster, "{\"prefix\": \"osd pool create\", \"pool\": \"b\", \"size\": 3}") == -EOPNOTSUPP);
   CHECK(command(cluster, "{\"prefix\": \"osd pool create\", \"pool\": \"b\", \"pool_type\": \"erasure\"}") == -EOPNOTSUPP);
   CHECK(rados_pool_lookup(cluster, "b") == -ENOENT);

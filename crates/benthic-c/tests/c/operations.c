@@ -1,4 +1,4 @@
-// What the functions of the header do, on the store of the command line.
+// The effects of the header's functions, on the store of the command line.
 #define _GNU_SOURCE // memmem
 #include "check.h"
 

@@ -86,7 +86,7 @@ pool.write_full("b", b"")
 pool.set_namespace(rados.LIBRADOS_ALL_NSPACES)
 assert sorted((found.nspace, found.key) for found in pool.list_objects()) == [("", "a"), ("", "log"), ("space", "b")]
 
-# What a directory does not have fails, and the reason is the errno.
+# Calls for features that a directory does not have fail, and the reason is the errno.
 try:
     pool.create_snap("snapshot")
     raise AssertionError("the pool has snapshots")

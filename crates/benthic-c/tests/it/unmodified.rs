@@ -17,8 +17,8 @@ fn the_library_exports_its_list_under_the_version_of_librados() {
     assert_eq!(exported("librados/librados.so.2"), expected);
 }
 
-/// fio writes and verifies what it wrote. It needs Ceph's library too, for the C++ interface of
-/// librbd, which it links, so ours comes first.
+/// fio writes data and verifies them. It needs Ceph's library too, for the C++ interface of librbd,
+/// which it links, so ours comes first.
 #[test]
 fn fio_verifies_what_it_wrote() {
     let directory = tempfile::tempdir().unwrap();

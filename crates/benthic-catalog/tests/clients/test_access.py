@@ -1,4 +1,4 @@
-"""Users, rights and temporary keys; what no client should send."""
+"""Users, rights and temporary keys; invalid requests."""
 
 import base64
 import time

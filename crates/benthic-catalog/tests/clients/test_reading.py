@@ -247,7 +247,7 @@ def test_metadata_files_are_read_without_the_catalog(store, server):
 
 
 def test_the_server_reads_a_large_table_in_bounded_memory(store, server, lake):
-    """What the server computes is bounded; the rows are streamed."""
+    """The server computes files of bounded size; the rows are streamed."""
     by_pyiceberg(server, lake, "tpch.lineitem")
     status = (open(f"/proc/{server.process.pid}/status").read()).splitlines()
     peak = next(line for line in status if line.startswith("VmHWM"))

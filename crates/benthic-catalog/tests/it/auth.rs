@@ -90,7 +90,7 @@ fn a_temporary_key_lasts_as_long_as_promised_and_reads_one_table() {
     assert!(admits(&auth, &writes, "PutObject", Some(&own), ""));
     assert!(!admits(&auth, &writes, "PutObject", Some("lake/trips-0000000000000008/data/x"), ""));
     assert!(!admits(&auth, &writes, "DeleteObjects", None, ""));
-    // The letter for the right is a part of what the secret authenticates.
+    // The letter for the right is a part of the authenticated text.
     let forged = key.access_key.replacen('R', "W", 1);
     assert_ne!(block_on(auth.secret(&forged)).unwrap().unwrap(), key.secret);
     clock.advance_ms(60_000);

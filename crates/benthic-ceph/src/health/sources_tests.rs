@@ -40,7 +40,7 @@ fn dead_osds_that_the_monitors_consider_up_are_an_outage() {
         (&["osd.0", "osd.1", "osd.2"].map(str::to_owned)[..], Source::Benthic)
     );
     assert!(finding.what.starts_with("3 of 3 OSDs ") && finding.next.contains(&pg), "{finding:?}");
-    // The monitors still report what they believe.
+    // The monitors still report their view.
     let monitors = report.sources.monitors;
     assert_eq!((monitors.verdict, monitors.availability_percent), (Some(Verdict::Healthy), Some(100.0)));
     let own = report.sources.benthic;

@@ -43,8 +43,8 @@ fn destinations_have_the_forms_of_ssh() {
     }
 }
 
-/// The remote command takes the program only, and leaves what follows it to the program, in several
-/// shells.
+/// The remote command takes the program only, and leaves the rest of the input to the program, in
+/// several shells.
 #[test]
 fn the_remote_command_reads_its_program_and_no_more() {
     let program = "echo \"$(id -u) 'a' \\\"$0\\\"\"; cat";

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A shard that counts what is read.
+/// A shard that counts the reads.
 #[derive(Default)]
 struct CountedShard {
     omap: BTreeMap<Bytes, Bytes>,

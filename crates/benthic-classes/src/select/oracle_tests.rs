@@ -5,7 +5,7 @@ use super::wire::{CsvInput, CsvOutput, Header, Input, Output};
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 
-/// A field of a random record: a small number, a word, or what needs quotes.
+/// A field of a random record: a small number, a word, or a text that needs quotes.
 fn field(rng: &mut Rng) -> String {
     const FIELDS: [&str; 14] =
         ["", "0", "1", "2", "-1", "10", "1.5", "a", "ab", "b", "a,b", "\"", "x\"y", " a "];
@@ -24,7 +24,7 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok()
 }
 
-/// A condition as SQL, and what it says of a record.
+/// A condition as SQL, and its value for a record.
 type Condition = (String, Box<dyn Fn(&[String]) -> Option<bool>>);
 
 fn condition(rng: &mut Rng, depth: usize) -> Condition {

@@ -136,7 +136,7 @@ fn every_osd_lists_its_classes() {
     for library in ["nothing_1", "lock"] {
         let none = home.run(&["--store", &store, "--json", "class", "ls", "--library", library]);
         assert_eq!(printed(&none, &[]), "");
-        // On a slow machine the command first says what it waits for.
+        // On a slow machine the command first reports the cause of its wait.
         let warning = json_lines(&none.stderr).into_iter().find(|line| line["waiting"].is_null()).unwrap();
         let warning = warning["warning"]["message"].to_string();
         assert!(warning.contains("osd.0, osd.1, osd.2") && warning.contains(library), "{warning}");

@@ -192,7 +192,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Checks what the deployers left, with a client that has not been there before.
+/// Checks the deployed versions with a client that has not been there before.
 async fn check(pool: &dyn Pool, kept: &[BTreeSet<u32>]) {
     let mut expected: BTreeSet<u32> = kept.iter().flatten().copied().collect();
     for class in deployed::list(pool).await.unwrap() {

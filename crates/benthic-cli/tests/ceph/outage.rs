@@ -1,5 +1,5 @@
-//! OSDs and monitors that do not answer: a command says what it waits for, and ends when the user
-//! or its time limit says so.
+//! OSDs and monitors that do not answer: a command reports the cause of its wait, and ends when the
+//! user or its time limit says so.
 
 use crate::support::{CLUSTER_DIR, ClusterCleanup, Home, Running, daemon, status};
 use benthic_testkit::wait;

@@ -1,4 +1,4 @@
-//! Striped objects: `rados --striper` reads what Benthic wrote and the reverse, also after one
+//! Striped objects: `rados --striper` reads objects of Benthic and the reverse, also after one
 //! overwrote the other.
 
 use crate::support::{Home, pattern, printed, shared_conf, shared_store};

@@ -38,7 +38,7 @@ fn a_new_class_is_a_project_that_names_this_source_tree() {
     assert_eq!(home.json(&["class", "new", "other"])[0]["class"], "other");
 }
 
-/// Runs `make test` in a project and returns what it and cargo print.
+/// Runs `make test` in a project and returns its output and cargo's.
 fn make_test(home: &Home, project: &str) -> String {
     let mut make = Command::new("make");
     make.args(["test", concat!("CARGO=", env!("CARGO"))]).current_dir(home.path(project));

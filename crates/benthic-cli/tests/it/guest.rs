@@ -80,7 +80,7 @@ impl Guest<'_> {
         let server = Server::start(home, &[&[image.as_str()], &store[..]].concat());
         let running = self.boot(&server, image, "task=write");
         while synced(&running) < 12 {}
-        // A snapshot of the running guest must hold what was synced by then.
+        // A snapshot of the running guest must hold the data that were synced by then.
         let in_snapshot = synced(&running);
         with_store(&["image", "snap", "create", snapshot]);
         let mut last = in_snapshot;
@@ -103,7 +103,8 @@ impl Guest<'_> {
         with_store(&["image", "snap", "rollback", snapshot, "--yes", "disk"]);
         check(in_snapshot, &[]);
 
-        // A clone shows the same files, and has only what the guest writes when it mounts them.
+        // A clone shows the same files, and has only the data that the guest writes when it mounts
+        // them.
         let clone = format!("{pool}/clone");
         with_store(&["image", "clone", snapshot, &clone]);
         check_image(&clone, in_snapshot, &[]);

@@ -1,4 +1,4 @@
-//! fio's verification across kills: what one job has flushed must be there after the server was
+//! fio's verification across kills: the flushed data of one job must be there after the server was
 //! killed under the load of another job.
 
 use crate::nbd::Server;

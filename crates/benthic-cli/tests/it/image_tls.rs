@@ -118,8 +118,8 @@ fn clients_without_a_certificate_check_that_of_the_server() {
     assert!(nbdinfo(&with_certificates(server.first_uri(), &dir)).status.success());
     assert!(!nbdinfo(&with_certificates(server.first_uri(), &others)).status.success());
 
-    // Nothing goes on in the clear: neither before TLS, nor with what is sent together with the
-    // request for it.
+    // Nothing goes on in the clear: neither before TLS, nor with data that are sent together with
+    // the request for it.
     let address = server.first_uri().strip_prefix("nbds://").unwrap().strip_suffix("/p/i").unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     client.read_exact(&mut [0; GREETING_BYTES]).unwrap();

@@ -1,4 +1,4 @@
-//! `benthic map`: each object is in the result exactly once, whatever stops a run.
+//! `benthic map`: each object is in the result exactly once, however a run ends.
 
 use crate::outage;
 use crate::support::{Home, Running, json_lines};

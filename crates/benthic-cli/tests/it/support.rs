@@ -89,7 +89,7 @@ pub fn pattern(len_bytes: usize) -> Vec<u8> {
     Rng(1).bytes(len_bytes)
 }
 
-/// Time in which a program must say what it waits for, on a busy machine.
+/// Time in which a program must report the cause of its wait, on a busy machine.
 pub const SAID_WITHIN: Duration = Duration::from_secs(5);
 
 /// A program whose lines on stdout and stderr the test reads while it runs. Dropping it kills the

@@ -21,7 +21,7 @@ fn the_first_success_of_a_class_author_works() {
     assert_eq!(results, ["5", "3"], "{printed}");
 }
 
-/// Records the session of the README again: the picture must show what the program prints. The hash
+/// Records the session of the README again: the picture must show the program's output. The hash
 /// and the size of the module depend on the compiler.
 #[test]
 fn the_recorded_session_is_true() {

@@ -107,7 +107,7 @@ async fn files_survive_restarts_and_the_file_system_grows() {
         publish(&place, &volume, false).await.unwrap();
         let file = Path::new(&place.path("target")).join("file");
         fs::write(&file, "kept").unwrap();
-        // A new driver finds what the old one has attached.
+        // A new driver finds the devices that the old one has attached.
         place.restart();
         stage(&place, &volume, fs_type).await.unwrap();
         publish(&place, &volume, false).await.unwrap();

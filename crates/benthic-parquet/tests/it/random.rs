@@ -62,7 +62,7 @@ fn layout(rng: &mut Rng) -> WriterPropertiesBuilder {
     if rng.one_in(2) { properties } else { properties.set_writer_version(WriterVersion::PARQUET_2_0) }
 }
 
-/// A condition as SQL, and what it says of a record.
+/// A condition as SQL, and its value for a record.
 type Condition = (String, Box<dyn Fn(&Record) -> Option<bool>>);
 
 fn condition(rng: &mut Rng, depth: usize) -> Condition {

@@ -1,4 +1,4 @@
-//! OpenSSL's own client: what the protocol demands beyond what clients of NBD do.
+//! OpenSSL's own client: the protocol's demands beyond the behaviour of NBD's clients.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -155,7 +155,7 @@ fn the_undamaged_documents_are_valid() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// A damaged document is refused, or the gateway can read what it stores.
+    /// A damaged document is refused, or the gateway can read the document that it stores.
     #[test]
     fn damaged_documents_are_refused_or_stored_whole(
         is_lifecycle in any::<bool>(),

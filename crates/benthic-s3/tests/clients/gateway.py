@@ -63,7 +63,7 @@ class Gateway:
         return self
 
     def log(self):
-        """What the gateway has logged so far."""
+        """The gateway's log so far."""
         return (self.dir / "gateway.log").read_text()
 
     def stop(self):

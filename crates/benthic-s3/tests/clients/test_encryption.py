@@ -225,7 +225,7 @@ def test_copies_between_all_kinds(gateway, s3, bucket, kinds, kms_key):
         source = s3.head_object(Bucket=bucket, Key="source", **kinds[of][1])
         copy = {"Bucket": bucket, "Key": f"{of}-{to}", "CopySource": f"{bucket}/source"}
         copied = s3.copy_object(**copy, **kinds[to][0], **of_source(kinds[of][1]))
-        # What is encrypted stays encrypted.
+        # Encrypted objects stay encrypted.
         kind = "s3" if (of != "plain" and to == "plain") else to
         check_answer(copied, kind, kms_key)
         got = s3.get_object(Bucket=bucket, Key=copy["Key"], **kinds[kind][1])
@@ -384,7 +384,7 @@ def test_policies_require_encryption(gateway, s3, bucket, kms_key, code_of):
     assert code_of(put) == code_of(put, ServerSideEncryption="AES256") == code_of(put, **customer()) == denied
     kms = lambda key: {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}
     put(**kms(kms_key["id"]))
-    # A policy sees the ARN of a key, whatever the request names.
+    # A policy sees the ARN of a key, also if the request names its id.
     assert code_of(put, **kms(other_key["id"])) == code_of(put, **kms(arn(other_key))) == denied
     for wrong in (arn(other_key).replace("us-east-1", "eu-1"), arn(other_key).replace(":main:", ":lab:"), f"arn:x:key/{other_key['id']}"):
         assert code_of(put, **kms(wrong)) == ("KMS.NotFoundException", 400)

@@ -1,4 +1,4 @@
-"""Events: their rules, what targets get, and what happens when targets fail or gateways die."""
+"""Events: their rules, their delivery, and failures of targets and gateways."""
 
 import concurrent.futures
 import threading
@@ -409,7 +409,7 @@ def test_an_account_with_targets_is_not_removed(watching):
 
 @pytest.mark.skipif(not LONG, reason="`make test-long` runs it: the leases of dead gateways take half a minute to expire")
 def test_no_event_is_lost_when_gateways_die(engine, tmp_path):
-    """One gateway writes and dies, again and again. Another one delivers what it left behind."""
+    """One gateway writes and dies, again and again. Another one delivers the remaining events."""
     rounds = 12
     with running(engine, tmp_path, "--events-every", "1") as first, running_target() as target:
         client = first.client()

@@ -166,7 +166,7 @@ def test_policies_permit_methods(gateway, s3, bucket):
     read = statement(bucket, "s3:*", ["", "/*"], principal=None)
     allow(read)
     assert execute(gateway, call, **keys) == denied
-    # A method does not give access to what the caller may not read.
+    # A method does not give access to an object that the caller may not read.
     allow(statement(bucket, "benthic:Exec", principal=None))
     assert execute(gateway, call, **keys) == denied
     only = {"Condition": {"StringLike": {"benthic:Method": "digest.*"}}}

@@ -73,7 +73,7 @@ fn progress_outlives_its_holder_and_ends_with_the_bucket() {
     held.progress.count = 7;
     assert!(block_on(held.save()).unwrap());
     held.progress.count = 9;
-    // It dies, and another one continues with what was saved.
+    // It dies, and another one continues with the saved state.
     let later = environment(case.clock_ms() + DURATION_MS);
     let next = take(&case, &later, &bucket).unwrap();
     assert_eq!(next.progress, Count { count: 8 });

@@ -35,7 +35,7 @@ COUNTED = "(not fails_on_aws or lifecycle_transition) and not auth_aws2"
 # These tests run last and one at a time. Some change the rights of the user `s3 alt`, and expect that
 # `iam` administers its account. Those of SNS remove all topics of their account.
 ALONE = "(user_policy and iam_tenant) or sns"
-# What tests use that sign with version 2, but do not have its mark.
+# Functions of tests that sign with version 2, but do not have its mark.
 SIGNS_WITH_VERSION_2 = re.compile(r"hashlib\.sha1|get_v2_(tenant_)?client")
 # Names that AWS does not have, so that the gateway knows no order of them.
 STORAGE_CLASSES = ["COLD", "COLDER"]

@@ -64,7 +64,7 @@ class Server:
         return adbc_driver_flightsql.dbapi.connect(self.flight_url, db_kwargs=options, autocommit=True)
 
     def psql(self, *commands, **environment):
-        """Runs psql, and returns what it prints."""
+        """Runs psql, and returns its output."""
         args = [arg for command in commands for arg in ("-c", command)]
         named = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port), "PGDATABASE": "benthic"}
         named |= {"PGUSER": self.key[0], "PGPASSWORD": self.key[1], "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}

@@ -1,4 +1,4 @@
-"""What no client should send."""
+"""Invalid messages."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""A small client of Postgres' protocol that can send what no library sends."""
+"""A small client of Postgres' protocol that can send invalid messages."""
 
 import base64
 import contextlib

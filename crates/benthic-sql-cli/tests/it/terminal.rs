@@ -17,8 +17,8 @@ fn home() -> Home {
     home
 }
 
-/// Runs `benthic-sql sql ARGS` on a terminal where the user types these lines. Returns what the
-/// terminal shows. The terminal is dumb, so that it keeps lines that are typed before the prompt.
+/// Runs `benthic-sql sql ARGS` on a terminal where the user types these lines. Returns the content
+/// of the terminal. The terminal is dumb, so that it keeps lines that are typed before the prompt.
 fn on_terminal(home: &Home, args: &str, typed: &[&str]) -> String {
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{PROGRAM} sql {args}"), "/dev/null"]).current_dir(home.dir());

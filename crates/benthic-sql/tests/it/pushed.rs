@@ -6,8 +6,8 @@ use arrow::util::pretty::pretty_format_batches;
 use benthic_core::pushdown::Pushdown;
 use benthic_sql::session::Settings;
 
-/// Queries of the tables of the `.slt` files, what runs beside the objects, and what runs only in
-/// the client.
+/// Queries of the tables of the `.slt` files, the parts that run beside the objects, and those that
+/// run only in the client.
 const PUSHED: [(&str, &[&str], &[&str]); 20] = [
     ("SELECT id FROM t.series ORDER BY w DESC, id LIMIT 3", &["SortExec: TopK(fetch=3), expr=[w@"], &[]),
     (

@@ -148,7 +148,7 @@ fn dead_links(
 }
 
 fn missing_paths(page: &File, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
-    // The changelog also names what was removed.
+    // The changelog also names removed commands.
     if page.path == "CHANGELOG.md" {
         return Vec::new();
     }

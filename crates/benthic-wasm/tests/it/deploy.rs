@@ -146,7 +146,7 @@ fn a_record_of_a_newer_build_says_so() {
         let key = format!("version/c/{}", class.current);
         let (page, _) = pool.fetch(&records, benthic_core::Fetch::omap_get([key.clone()])).await.unwrap();
         let json = String::from_utf8(page.entries[0].1.to_vec()).unwrap();
-        // An older build reads what it knows.
+        // An older build reads the fields that it knows.
         assert!(!json.contains("merges"), "{json}");
         for (at, newer) in
             [("{\"class\"", "{\"colour\":1,\"class\""), ("{\"method\"", "{\"colour\":1,\"method\"")]

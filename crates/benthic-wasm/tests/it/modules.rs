@@ -64,7 +64,7 @@ pub fn method(body: &str) -> Vec<u8> {
     module(&format!("(func (export \"run\") (result i32) {body} i32.const 0)"))
 }
 
-/// A body that returns the errno of what is on the stack.
+/// A body that returns the errno of the value on the stack.
 const RETURN_ERRNO: &str = "i32.wrap_i64 i32.const 0 i32.sub return";
 
 fn errno_of(call: &str) -> String {

@@ -76,7 +76,7 @@ pub async fn every_module_ends_as_it_must(pool: &dyn Pool) {
 }
 
 /// A module that copies its input into the data, an attribute and the omap, and one that returns
-/// what it reads there.
+/// the bytes that it reads there.
 pub async fn a_module_reads_and_writes(pool: &dyn Pool) {
     let object = ObjectId::new("copy").unwrap();
     // An earlier run on the same cluster may have left it.
@@ -125,7 +125,7 @@ fn caller(class: &str, method: &str, writes: bool) -> Vec<u8> {
     calling(class, method, writes, "(return (i32.wrap_i64 (i64.sub (i64.const 0) (local.get $len))))")
 }
 
-/// As [`caller`], with what the method does if the call fails.
+/// As [`caller`], with the method's steps if the call fails.
 fn calling(class: &str, method: &str, writes: bool, failed: &str) -> Vec<u8> {
     let wasm = modules::module(&format!(
         r#"(data (i32.const 0) "{class}{method}")

@@ -264,7 +264,7 @@ fn invalid_requests_get_clear_errors() {
         ("option_count_as_bytes", json!("yes")),
         ("unknown", json!(1)),
     ] {
-        // The message names the field, or what it says.
+        // The message names the field, or the given text.
         let name = match field {
             "filters" | "shape" => "",
             "option_count_as_bytes" => "option",

@@ -22,7 +22,7 @@ import {
   let failure = null;
   let span = 'minutes';
 
-  // ---- what is known ----
+  // ---- known values ----
 
   // The values of the last poll; null where it did not see the value.
   function values() {
@@ -91,7 +91,7 @@ import {
         el('ul', {}, report.missing.map((one) => el('li', {}, prose(one.what + ': ' + one.why))))) : null);
   }
 
-  // The tiles: the name, the values that it needs, and what it shows of them: large, small, and the tone.
+  // The tiles: the name, the values that it needs, and their form: large, small, and the tone.
   const TILES = [
     ['Availability', ['availability_percent'], (is) => [percent(is.availability_percent), [bySource('availability_percent', percent), known(is.pgs) ? count(is.pgs_taking_io) + ' of ' + several(is.pgs, 'PG') + ' take I/O, says the manager' : null],
         is.availability_percent < 100 ? 'bad' : 'ok']],

@@ -58,7 +58,7 @@ fn module(number: u64) -> Option<Vec<u8>> {
     Some(wasm_smith::Module::new(config, &mut seed).ok()?.to_bytes())
 }
 
-/// How a call ended, and what it left.
+/// How a call ended, and the object after it.
 type Ended = (Result<Bytes, ErrorKind>, Vec<ReadOutput>);
 
 async fn call(pool: &dyn Pool, object: &ObjectId, wasm: &[u8]) -> (Ended, String) {

@@ -1,4 +1,4 @@
-//! Upstreams that send what S3 does not.
+//! Upstreams with answers that S3 never sends.
 
 use super::far::{self, Far, RUNTIME};
 use crate::sal::{finish, kind, put, read};

@@ -115,7 +115,7 @@ fn pending(tree: &FileTree) -> BTreeSet<usize> {
     tree.0.keys().filter_map(number).collect()
 }
 
-/// Checks a tree that a cut left. The error says what is lost.
+/// Checks a tree that a cut left. The error names the lost change.
 fn check(tree: &FileTree, point: &Point) -> Result<(), String> {
     let found = pending(tree);
     let mut of_key: BTreeMap<&str, Vec<usize>> = BTreeMap::new();

@@ -112,8 +112,8 @@ mod write_back {
     }
 }
 
-// All cases, except those about garbage and leases in pools, and those that need what S3 does not
-// have: `docs/design/0006-s3-sal.md`.
+// All cases, except those about garbage and leases in pools, and those that need features that S3
+// does not have: `docs/design/0006-s3-sal.md`.
 crate::sal::sal_tests! { super::case;
     records {
         records_change_by_compare_and_swap

@@ -1,4 +1,4 @@
-// What all pages of the console share: requests, errors, links and the bar at the top.
+// The shared parts of the console's pages: requests, errors, links and the bar at the top.
 import { el, byId, put, shown, bytes, table } from './elements.js';
 
 export * from './elements.js';
@@ -50,7 +50,7 @@ export const post = (name, body, signal) => ask(endpoint(name), {
   method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal,
 });
 
-// An error, with what it is about.
+// An error, with its subject.
 export function problem(error) {
   const about = Object.entries(error.context || {}).map(([key, value]) => key + ': ' + value).join(', ');
   return el('div', { class: 'notice bad', role: 'alert' },
@@ -58,7 +58,7 @@ export function problem(error) {
     about ? el('p', { class: 'soft small' }, about) : null);
 }
 
-// Shows what `make` returns in the content of the page, or its error.
+// Shows the result of `make` in the content of the page, or its error.
 export async function render(make) {
   try {
     put('content', await make());
@@ -68,7 +68,7 @@ export async function render(make) {
   }
 }
 
-// Fills a section with what a request returns, or with its error.
+// Fills a section with the result of a request, or with its error.
 export function later(node, make) {
   node.replaceChildren(el('p', { class: 'soft', role: 'status' }, 'Loading…'));
   make().then((made) => node.replaceChildren(...[made].flat(9).filter((child) => child)), (error) => node.replaceChildren(problem(error)));
@@ -159,7 +159,7 @@ export const objectLink = (pool, one, text) => el('a', { href: link('', { pool, 
 export const sizes = (value) => el('span', { class: 'kept', title: value === undefined ? null : value + ' bytes' }, bytes(value));
 export const list = (heads, rows, kind) => el('div', { class: 'scroll-x' }, table(heads, rows, kind || 'cards'));
 
-// What the console is, once for the page.
+// The facts about the console, once for the page.
 export const about = get('console').then((answer) => {
   byId('mode').replaceChildren(el('span', { class: 'tag ' + (answer.writable ? 'warn' : 'ok') }, answer.writable ? 'may change data' : 'read-only'), ' ', el('span', { class: 'store', title: shown(answer.store) }, answer.store));
   return answer;

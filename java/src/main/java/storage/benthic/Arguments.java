@@ -6,7 +6,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Checks arguments, and makes of them what C needs. */
+/** Checks arguments, and converts them for C. */
 final class Arguments {
     private Arguments() {}
 

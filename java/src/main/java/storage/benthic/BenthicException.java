@@ -1,6 +1,6 @@
 package storage.benthic;
 
-/** What a failed call throws. The kind is for programs, and the message is for people. */
+/** The error of a failed call. The kind is for programs, and the message is for people. */
 public final class BenthicException extends RuntimeException {
     private static final long serialVersionUID = 1;
 

@@ -12,7 +12,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The functions of the C library; its header says what they do. A handle is a number, which the library looks up.
+ * The functions of the C library; its header documents them. A handle is a number, which the library looks up.
  * The library runs on 64-bit systems only, so a {@code size_t} is a {@code long}.
  */
 final class Library {
@@ -88,7 +88,7 @@ final class Library {
         throw new BenthicException(Kind.of(kind), text);
     }
 
-    /** What the library calls when an operation is complete. */
+    /** The library calls it when an operation is complete. */
     interface Completed extends Callback {
         void invoke(long completion, long context);
     }

@@ -10,7 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a {@link ReadOp} returned. */
+/** The result of a {@link ReadOp}. */
 public final class Reply {
     private static final long NS_PER_S = 1_000_000_000;
 

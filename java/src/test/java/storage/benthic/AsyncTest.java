@@ -37,7 +37,7 @@ class AsyncTest {
             assertEquals("Hello, ada!", text(pool.execAsync("reef", "hello", "say", bytes("ada")).get()));
             assertEquals(Kind.NOT_FOUND, kindOf(pool.readAsync("missing", op)));
             assertEquals(Kind.UNSUPPORTED, kindOf(pool.execAsync("reef", "no-such-class", "a", bytes(""))));
-            // What follows may call the library and wait.
+            // Dependent stages may call the library and wait.
             String chained = pool.execAsync("reef", "hello", "say", bytes("1"))
                     .thenApply(said -> text(said) + text(pool.exec("reef", "hello", "say", bytes("2"))))
                     .thenCompose(said -> pool.execAsync("reef", "hello", "say", bytes("3")).thenApply(more -> said + text(more)))
