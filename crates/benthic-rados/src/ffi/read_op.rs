@@ -153,6 +153,45 @@ impl ReadBuffer {
     }
 }
 
+/// Defines the guards of an operation. librados has each of these functions twice: for operations
+/// that read, and for those that write.
+macro_rules! guards {
+    ($op:ident: $exists:ident, $version:ident, $xattr:ident, $omap:ident) => {
+        // SAFETY of all calls below: as for `WriteOp`.
+        #[allow(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
+        impl $op {
+            /// Adds the permit to be in flight, which the operation holds until it completes.
+            pub fn with_permit(mut self, permit: Permit) -> Self {
+                self.permit = Some(permit);
+                self
+            }
+
+            pub fn assert_exists(&mut self) {
+                unsafe { (self.api.$exists)(self.handle) }
+            }
+
+            pub fn assert_version(&mut self, version: u64) {
+                unsafe { (self.api.$version)(self.handle, version) }
+            }
+
+            pub fn compare_xattr(&mut self, name: &CStr, operator: Operator, value: &[u8]) {
+                let (value, len) = parts(value);
+                unsafe { (self.api.$xattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
+            }
+
+            /// Compares for equality only: OSDs do not order bytes above 0x7f.
+            pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
+                let ((key, key_len), (value, len)) = (parts(key), parts(value));
+                unsafe {
+                    (self.api.$omap)(self.handle, key, Operator::Eq as u8, value, key_len, len, null_mut());
+                }
+            }
+        }
+    };
+}
+
+pub(super) use guards;
+
 /// A read operation under construction.
 pub(crate) struct ReadOp {
     api: &'static Api,
@@ -169,6 +208,8 @@ impl Drop for ReadOp {
     }
 }
 
+guards! { ReadOp: read_op_assert_exists, read_op_assert_version, read_op_cmpxattr, read_op_omap_cmp2 }
+
 // SAFETY of all calls below: as for `WriteOp`. The pending operation owns the boxed output buffers
 // until it completes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one comment for all, above")]
@@ -176,41 +217,6 @@ impl ReadOp {
     pub fn new(io: &IoCtx) -> ReadOp {
         let api = io.cluster.api;
         ReadOp { api, handle: unsafe { (api.create_read_op)() }, buffers: Vec::new(), permit: None }
-    }
-
-    /// Adds the permit to be in flight, which the operation holds until it completes.
-    pub fn with_permit(mut self, permit: Permit) -> Self {
-        self.permit = Some(permit);
-        self
-    }
-
-    pub fn assert_exists(&mut self) {
-        unsafe { (self.api.read_op_assert_exists)(self.handle) }
-    }
-
-    pub fn assert_version(&mut self, version: u64) {
-        unsafe { (self.api.read_op_assert_version)(self.handle, version) }
-    }
-
-    pub fn compare_xattr(&mut self, name: &CStr, operator: Operator, value: &[u8]) {
-        let (value, len) = parts(value);
-        unsafe { (self.api.read_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
-    }
-
-    /// Compares for equality only: OSDs do not order bytes above 0x7f.
-    pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
-        let ((key, key_len), (value, len)) = (parts(key), parts(value));
-        unsafe {
-            (self.api.read_op_omap_cmp2)(
-                self.handle,
-                key,
-                Operator::Eq as u8,
-                value,
-                key_len,
-                len,
-                null_mut(),
-            );
-        }
     }
 
     /// Reads a range. The length must not be 0: librados would read to the end, into an empty

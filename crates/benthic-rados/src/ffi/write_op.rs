@@ -1,6 +1,6 @@
 //! Builds write operations.
 
-use super::read_op::{RawOutput, ReadBuffer};
+use super::read_op::{RawOutput, ReadBuffer, guards};
 use super::{Api, Handle, IoCtx, Operator, parts};
 use crate::in_flight::Permit;
 use std::ffi::{CStr, c_int};
@@ -38,6 +38,8 @@ impl Drop for WriteOp {
     }
 }
 
+guards! { WriteOp: write_op_assert_exists, write_op_assert_version, write_op_cmpxattr, write_op_omap_cmp2 }
+
 // SAFETY of all calls below: the operation is live and used by one thread. Pointers are valid
 // during the call, and librados copies the data behind them, except for outputs; the methods with
 // outputs name the owner.
@@ -47,41 +49,6 @@ impl WriteOp {
         let api = io.cluster.api;
         let handle = unsafe { (api.create_write_op)() };
         WriteOp { api, handle, method: MethodResult::default(), permit: None }
-    }
-
-    /// Adds the permit to be in flight, which the operation holds until it completes.
-    pub fn with_permit(mut self, permit: Permit) -> Self {
-        self.permit = Some(permit);
-        self
-    }
-
-    pub fn assert_exists(&mut self) {
-        unsafe { (self.api.write_op_assert_exists)(self.handle) }
-    }
-
-    pub fn assert_version(&mut self, version: u64) {
-        unsafe { (self.api.write_op_assert_version)(self.handle, version) }
-    }
-
-    pub fn compare_xattr(&mut self, name: &CStr, operator: Operator, value: &[u8]) {
-        let (value, len) = parts(value);
-        unsafe { (self.api.write_op_cmpxattr)(self.handle, name.as_ptr(), operator as u8, value, len) }
-    }
-
-    /// Compares for equality only: OSDs do not order bytes above 0x7f.
-    pub fn compare_omap(&mut self, key: &[u8], value: &[u8]) {
-        let ((key, key_len), (value, len)) = (parts(key), parts(value));
-        unsafe {
-            (self.api.write_op_omap_cmp2)(
-                self.handle,
-                key,
-                Operator::Eq as u8,
-                value,
-                key_len,
-                len,
-                null_mut(),
-            );
-        }
     }
 
     pub fn create(&mut self, exclusive: bool) {
