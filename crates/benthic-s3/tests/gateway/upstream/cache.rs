@@ -21,17 +21,17 @@ use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 
-/// An upstream with a bucket, and the line to it.
-struct Setup {
-    far: Far,
-    far_sal: Arc<dyn Sal>,
-    own: Arc<dyn Sal>,
-    line: Proxy,
-    cache: TempDir,
+/// An upstream with a bucket, the line to it, and the directory of a cache.
+pub struct Setup {
+    pub far: Far,
+    pub far_sal: Arc<dyn Sal>,
+    pub own: Arc<dyn Sal>,
+    pub line: Proxy,
+    pub cache: TempDir,
 }
 
 impl Setup {
-    fn new() -> Setup {
+    pub fn new() -> Setup {
         let far_sal = far::in_memory();
         let far = Far::serve(&far_sal);
         let line = Proxy::to(&far.address);

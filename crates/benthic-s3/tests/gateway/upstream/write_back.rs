@@ -1,12 +1,11 @@
 //! Writes that are acknowledged before the upstream has them: outages, restarts, damage, order.
 
-use super::cache::files;
-use super::far::{self, Far};
-use super::proxy::Proxy;
+use super::cache::{Setup, files};
+use super::far;
 use crate::sal::{data, etag, finish, kind, put, read};
 use benthic_core::{ErrorKind, Result};
 use benthic_s3::sal::{
-    Attributes, Bucket, Buckets, Condition, Delete, Finish, List, ListKind, NewBucket, Objects, Sal,
+    Attributes, Bucket, Buckets, Condition, Delete, Finish, List, ListKind, NewBucket, Objects,
 };
 use benthic_s3::upstream::{self, UpstreamSal, pending_status};
 use bytes::Bytes;
@@ -15,31 +14,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 
-/// An upstream with a bucket, the line to it, and the directory of a cache.
-struct Setup {
-    far: Far,
-    far_sal: Arc<dyn Sal>,
-    own: Arc<dyn Sal>,
-    line: Proxy,
-    cache: TempDir,
-}
-
 impl Setup {
-    fn new() -> Setup {
-        let far_sal = far::in_memory();
-        let far = Far::serve(&far_sal);
-        let line = Proxy::to(&far.address);
-        let new = NewBucket { name: "photos".into(), owner: "main".into(), ..NewBucket::default() };
-        block_on(far_sal.create_bucket(new)).unwrap();
-        let cache = tempfile::Builder::new().prefix("benthic-s3").tempdir().unwrap();
-        Setup { far, far_sal, own: far::in_memory(), line, cache }
-    }
-
-    fn open(&self) -> Arc<UpstreamSal> {
+    fn open_write_back(&self) -> Arc<UpstreamSal> {
         self.open_with(256 << 20)
     }
 
@@ -116,7 +95,7 @@ fn list(sal: &UpstreamSal, prefix: &str, delimiter: &str, entries_max: u32) -> V
 #[test]
 fn writes_wait_while_the_upstream_is_unreachable() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     store(&sal, "seen", b"before").unwrap();
     block_on(sal.drain_all()).unwrap();
     assert_eq!(setup.far_get("seen").unwrap(), b"before");
@@ -165,7 +144,7 @@ fn writes_wait_while_the_upstream_is_unreachable() {
 #[test]
 fn a_restart_continues_and_keeps_the_order_and_the_attributes() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     store(&sal, "k", b"zero").unwrap();
     block_on(sal.drain_all()).unwrap();
     setup.line.set_up(false);
@@ -181,7 +160,7 @@ fn a_restart_continues_and_keeps_the_order_and_the_attributes() {
     // A write that was not acknowledged leaves a file without a number.
     let torn = setup.cache.path().join("pending/new-1234");
     fs::write(&torn, b"half").unwrap();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     assert!(!torn.exists());
     assert_eq!(get(&sal, "k").unwrap(), b"three");
     remove(&sal, "other").unwrap();
@@ -200,7 +179,7 @@ fn a_restart_continues_and_keeps_the_order_and_the_attributes() {
 #[test]
 fn a_change_that_was_sent_before_a_crash_is_sent_again() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     bucket(&sal);
     setup.line.set_up(false);
     store(&sal, "k", b"one").unwrap();
@@ -212,7 +191,7 @@ fn a_change_that_was_sent_before_a_crash_is_sent_again() {
     setup.close(sal);
     // The crash came after the upload and before the removal.
     fs::write(&path, kept).unwrap();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     store(&sal, "k", b"two").unwrap();
     block_on(sal.drain_all()).unwrap();
     assert_eq!(setup.far_get("k").unwrap(), b"two");
@@ -222,7 +201,7 @@ fn a_change_that_was_sent_before_a_crash_is_sent_again() {
 fn damaged_changes_are_reported_and_never_sent() {
     let setup = Setup::new();
     for at in [10, 2 * MIB] {
-        let sal = setup.open();
+        let sal = setup.open_write_back();
         bucket(&sal);
         setup.line.set_up(false);
         store(&sal, "whole", b"sound").unwrap();
@@ -237,7 +216,7 @@ fn damaged_changes_are_reported_and_never_sent() {
         };
         flip(&pending[1], at);
         flip(&pending[2], 20);
-        let sal = setup.open();
+        let sal = setup.open_write_back();
         // The check of the upload may already have set it aside.
         assert!([ErrorKind::Corrupt, ErrorKind::Unavailable].contains(&kind(get(&sal, "torn"))));
         setup.line.set_up(true);
@@ -282,7 +261,7 @@ fn the_bound_of_the_cache_holds_for_changes() {
 #[test]
 fn conditions_are_decided_by_the_pending_change_or_by_the_upstream() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     // Nothing is pending: the upstream decides.
     store_if(&sal, "k", b"one", Condition::Absent).unwrap();
     assert_eq!(setup.far_get("k").unwrap(), b"one");
@@ -316,7 +295,7 @@ fn listings_contain_pending_changes() {
     for key in ["a/1", "a/2", "b/1", "c", "d/1", "e"] {
         put(setup.far_sal.as_ref(), &setup.far_bucket(), key, b"x", finish(b"x")).unwrap();
     }
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     assert_eq!(list(&sal, "", "", 2), ["a/1", "a/2", "b/1", "c", "d/1", "e"]);
     // The upstream refuses writes, but lists.
     let far_bucket = setup.far_bucket();
@@ -381,7 +360,7 @@ fn store_slowly(sal: &UpstreamSal, bucket: &Bucket, key: &str, between: impl FnO
 #[test]
 fn a_bucket_that_is_deleted_during_a_write_keeps_no_change() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     // Through this gateway, also if the bucket exists again.
     let delete = || block_on(sal.delete_bucket("photos")).unwrap();
     assert_eq!(kind(store_slowly(&sal, &bucket(&sal), "k", delete)), ErrorKind::NotFound);
@@ -410,7 +389,7 @@ fn a_bucket_that_is_deleted_during_a_write_keeps_no_change() {
 #[test]
 fn a_bucket_that_is_deleted_beside_writers_keeps_no_change() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     for round in 0..3 {
         let bucket = bucket(&sal);
         let writer = |thread: u32| {
@@ -445,7 +424,7 @@ fn a_bucket_that_is_deleted_beside_writers_keeps_no_change() {
 #[test]
 fn a_cache_with_changes_serves_no_other_upstream() {
     let setup = Setup::new();
-    let sal = setup.open();
+    let sal = setup.open_write_back();
     bucket(&sal);
     setup.line.set_up(false);
     store(&sal, "k", b"one").unwrap();
