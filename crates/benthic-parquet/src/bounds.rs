@@ -187,7 +187,9 @@ fn with_views(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::List(item) => DataType::List(with_string_views(item)),
         DataType::Map(entries, sorted) => DataType::Map(with_string_views(entries), *sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(viewed).collect::<Fields>()),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(with_string_views).collect::<Fields>())
+        }
         _ => return Arc::clone(field),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))

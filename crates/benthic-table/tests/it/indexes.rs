@@ -352,7 +352,7 @@ fn an_interrupted_build_can_be_continued() {
             for index in &head.indexes {
                 for id in [0, 150, 299] {
                     let look_up = |entry: &FileEntry| match index.kind {
-                        IndexKind::Values => look_up(&table, entry, index, id),
+                        IndexKind::Values | IndexKind::Elements => look_up(&table, entry, index, id),
                         IndexKind::Words => look_up_word(&table, entry, index, &id.to_string()),
                     };
                     let there = entries(&current(&table))
