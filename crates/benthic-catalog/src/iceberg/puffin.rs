@@ -77,7 +77,7 @@ fn put_bitmap(rows: &[Range<u32>], to: &mut Vec<u8>) {
     to.extend((RUN_COOKIE | (containers.len().saturating_sub(1) as u32) << 16).to_le_bytes());
     // A bit for each container: it has runs.
     let mut bits = vec![0xff_u8; containers.len().div_ceil(8)];
-    if let Some(last) = bits.last_mut().filter(|_| containers.len() % 8 > 0) {
+    if let Some(last) = bits.last_mut().filter(|_| !containers.len().is_multiple_of(8)) {
         *last >>= 8 - containers.len() % 8;
     }
     to.extend(bits);

@@ -164,11 +164,9 @@ pub async fn upload(console: &Console<'_>, query: &Query, request: Request<Incom
         return Err(Error::new(ErrorKind::Busy, "other uploads are running; repeat this one later")
             .with("uploads_max", UPLOADS_MAX));
     };
-    if replaced == Replaced::Nothing {
-        if pool.stat(&object).await.optional()?.is_some() {
-            let message = "there is an object of this name; send replace=1 to replace it";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object.name()));
-        }
+    if replaced == Replaced::Nothing && pool.stat(&object).await.optional()?.is_some() {
+        let message = "there is an object of this name; send replace=1 to replace it";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object.name()));
     }
     let data = receive(request.into_body()).await?;
     let size_bytes = data.len();
