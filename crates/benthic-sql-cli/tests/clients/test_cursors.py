@@ -47,6 +47,10 @@ def test_cursors_belong_to_their_transaction(server):
             connection.execute(end)
             with pytest.raises(psycopg.errors.InvalidCursorName):
                 connection.execute("FETCH ALL FROM c")
+        for number in range(2):
+            connection.execute("COMMIT; BEGIN")
+            connection.execute(f"DECLARE c CURSOR FOR SELECT {number}")
+            assert connection.execute("FETCH c").fetchall() == [(number,)]
 
 
 def test_cursors_move_forward_and_close(server):

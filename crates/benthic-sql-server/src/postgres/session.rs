@@ -343,7 +343,8 @@ impl Session {
             return Err(Fault::Known(NO_TRANSACTION, message.to_owned()));
         }
         if self.portals.find(&cursor.name).is_some() {
-            let message = format!("cursor \"{}\" already exists", cursor.name);
+            let message =
+                format!("cursor \"{}\" already exists; close it or choose another name", cursor.name);
             return Err(Fault::Known(DUPLICATE_CURSOR, message));
         }
         let formats = if cursor.is_binary { vec![1] } else { Vec::new() };
@@ -407,18 +408,8 @@ impl Session {
                 self.status = IN_TRANSACTION;
                 self.writer.complete("BEGIN");
             }
-            Control::Commit if self.status == FAILED => {
-                self.status = IDLE;
-                self.writer.complete("ROLLBACK");
-            }
-            Control::Commit => {
-                self.status = IDLE;
-                self.writer.complete("COMMIT");
-            }
-            Control::Rollback => {
-                self.status = IDLE;
-                self.writer.complete("ROLLBACK");
-            }
+            Control::Commit if self.status != FAILED => self.end_transaction("COMMIT"),
+            Control::Commit | Control::Rollback => self.end_transaction("ROLLBACK"),
             Control::Set(name, value) => {
                 if let Some(reported) = self.settings.set(&name, &value)? {
                     self.writer.parameter(reported, &value);
@@ -464,6 +455,13 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Ends the transaction and its cursors. The same message may begin another transaction.
+    fn end_transaction(&mut self, tag: &str) {
+        self.status = IDLE;
+        self.portals.clear();
+        self.writer.complete(tag);
     }
 
     async fn admit(&mut self) -> Result<Admission> {
