@@ -1,10 +1,15 @@
 //! The elements of a column of lists, each with the rows that contain it. Null is no element.
 
+use crate::directory::PAGES_MAX;
 use crate::key::Keys;
+use crate::page::{PAGE_BYTES_MAX, too_large};
 use arrow::array::{Array, ArrayRef, AsArray};
 use benthic_core::{Error, ErrorKind, Result};
 use std::ops::Range;
-use std::sync::Arc;
+
+/// Maximum number of elements of an object. An element takes at least a byte of a page, unless rows
+/// in sequence or one row repeat it.
+const ELEMENTS_MAX: usize = PAGES_MAX * PAGE_BYTES_MAX;
 
 /// The elements of a column.
 pub struct Elements {
@@ -19,7 +24,7 @@ impl Elements {
     ///
     /// # Errors
     /// `InvalidArgument` for several columns, and for other types than lists; `Unsupported` for
-    /// elements that cannot be indexed.
+    /// elements that cannot be indexed; `LimitExceeded` for too many elements.
     pub fn of(columns: &[ArrayRef]) -> Result<Elements> {
         let lists = match columns {
             [column] => column.as_list_opt::<i32>(),
@@ -28,12 +33,18 @@ impl Elements {
         let lists = lists.ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "an index of elements has one column, of lists")
         })?;
-        let values = lists.values();
-        let keys = Keys::of(&[Arc::clone(values)])?;
+        // A slice of a column still has the elements of the whole column.
+        let (offsets, rows) = (lists.value_offsets(), lists.len());
+        let (first, end) = (offsets[0] as usize, offsets[rows] as usize);
+        if end - first > ELEMENTS_MAX {
+            return Err(too_large(rows));
+        }
+        let values = lists.values().slice(first, end - first);
+        let keys = Keys::of(std::slice::from_ref(&values))?;
         let mut order: Vec<(usize, u32)> = Vec::new();
-        for (row, bounds) in (0..).zip(lists.value_offsets().windows(2)) {
+        for (row, bounds) in (0..).zip(offsets.windows(2)) {
             if lists.is_valid(row as usize) {
-                let elements = bounds[0] as usize..bounds[1] as usize;
+                let elements = bounds[0] as usize - first..bounds[1] as usize - first;
                 order.extend(
                     elements.filter(|element| values.is_valid(*element)).map(|element| (element, row)),
                 );

@@ -2,8 +2,9 @@ use crate::pack::tests::look_up;
 use crate::probe::{Definition, IndexKind, Probe};
 use crate::ranges::Ranges;
 use crate::{check, pack};
-use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
-use arrow::datatypes::Int32Type;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, ListArray, StringArray};
+use arrow::buffer::{BooleanBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, Int32Type};
 use benthic_core::ErrorKind;
 use bytes::Bytes;
 use proptest::prelude::prop;
@@ -67,4 +68,16 @@ fn damage_and_other_columns_are_detected() {
     assert_eq!(check(&values, &[column], &entries).unwrap_err().kind(), ErrorKind::Corrupt);
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
     assert_eq!(pack(&index(), &[texts]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn only_the_elements_of_an_object_count() {
+    let lengths = [super::ELEMENTS_MAX + 1, 1];
+    let values = BooleanArray::new(BooleanBuffer::new_set(lengths.iter().sum()), None);
+    let field = Arc::new(Field::new_list_field(DataType::Boolean, true));
+    let lists = ListArray::new(field, OffsetBuffer::from_lengths(lengths), Arc::new(values), None);
+    let all: ArrayRef = Arc::new(lists.clone());
+    assert_eq!(pack(&index(), &[all]).unwrap_err().kind(), ErrorKind::LimitExceeded);
+    let last: ArrayRef = Arc::new(lists.slice(1, 1));
+    packed(&last);
 }
