@@ -521,7 +521,8 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
             (_, data_type) => Some(data_type),
         };
         if key_type.and_then(Kind::of).is_none() {
-            let message = "structs, maps and lists of them cannot be indexed, nor a list with other columns";
+            let message =
+                "this type cannot be indexed, and a list only in an index of its own; choose other columns";
             return Err(Error::new(ErrorKind::Unsupported, message)
                 .with("column", &column.name)
                 .with("type", &column.data_type));

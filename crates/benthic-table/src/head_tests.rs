@@ -3,11 +3,13 @@ use crate::ids::{Id, Role, TableObject};
 use crate::layout::{Codec, Layout};
 use crate::partition::{Partitioning, Ranges};
 use crate::schema::tests::every_type;
-use arrow::datatypes::DataType;
+use crate::schema::{Column, TableSchema};
+use arrow::datatypes::{DataType, Field};
 use benthic_core::ErrorKind;
 use benthic_index::{Definition as Index, IndexKind};
 use benthic_testkit::random::Rng;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn list(number: u32) -> ListRef {
     let object = TableObject { role: Role::List, writer: Id(5), number };
@@ -110,6 +112,31 @@ fn older_builds_refuse_a_table_with_an_index_of_words() {
     assert_eq!(read.encode().unwrap()[8..12], [4, 0, 0, 0], "it stays so");
     for columns in [vec![other], vec![text, other]] {
         let index = Index { number: 3, columns, kind: IndexKind::Words };
+        assert!(Head { indexes: vec![index], ..head.clone() }.encode().is_err());
+    }
+}
+
+#[test]
+fn older_builds_refuse_a_table_with_an_index_of_elements() {
+    let mut head = head();
+    let mut columns = head.schemas[0].columns().to_vec();
+    let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
+    columns.push(Column::from_arrow(39, &Field::new("tags", DataType::List(item), true)).unwrap());
+    head.schemas = vec![TableSchema::new(0, columns).unwrap()];
+    head.push_index(Index { number: 3, columns: vec![39], kind: IndexKind::Elements });
+    let bytes = head.encode().unwrap();
+    assert_eq!(bytes[8..12], [32, 0, 0, 0]);
+    assert_eq!(Head::decode(&bytes).unwrap(), head);
+    let nested = |column: &&Column| matches!(column.data_type, DataType::List(_));
+    let nested = head.schemas[0].columns().iter().find(nested).unwrap().id;
+    for (columns, kind) in [
+        (vec![39], IndexKind::Values),
+        (vec![39], IndexKind::Words),
+        (vec![39, 1], IndexKind::Elements),
+        (vec![1], IndexKind::Elements),
+        (vec![nested], IndexKind::Elements),
+    ] {
+        let index = Index { number: 3, columns, kind };
         assert!(Head { indexes: vec![index], ..head.clone() }.encode().is_err());
     }
 }
