@@ -10,6 +10,9 @@ pub const FIELD_ID: i16 = 9;
 const REPETITION: i16 = 3;
 const CHILDREN: i16 = 5;
 const REPEATED: i64 = 2;
+/// Limit of the nodes of a schema, above those of any table. A damaged footer may have one in each
+/// byte.
+const ELEMENTS_MAX: usize = 1 << 16;
 
 /// A node of the schema.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +40,9 @@ pub fn schema_elements(footer: &[u8]) -> Result<Vec<Element>, Malformed> {
             return Ok(());
         }
         if matches!(event, Event::Begin) {
+            if elements.len() == ELEMENTS_MAX {
+                return Err("a schema has too many nodes");
+            }
             elements.push(Element::default());
         }
         let Some(element) = elements.last_mut() else { return Ok(()) };

@@ -103,6 +103,19 @@ fn a_file_without_nested_columns_stays_as_it_is() {
 }
 
 #[test]
+fn the_number_of_nodes_is_limited() {
+    // A list of empty nodes, and the end of the footer.
+    let footer = |nodes: u32| {
+        let len = [nodes as u8 | 0x80, (nodes >> 7) as u8 | 0x80, (nodes >> 14) as u8];
+        let mut footer = vec![0x29_u8, 0xfc, len[0], len[1], len[2]];
+        footer.resize(footer.len() + nodes as usize + 1, 0);
+        footer
+    };
+    assert_eq!(with_nested_ids(&footer(1 << 16)).unwrap(), None);
+    assert_eq!(with_nested_ids(&footer((1 << 16) + 1)).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
 fn damaged_footers_are_errors() {
     let file = file(&schema());
     let (_, whole) = footer(&file);
