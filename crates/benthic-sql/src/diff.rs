@@ -57,7 +57,7 @@ impl SqlSession {
 struct Part {
     snapshot: Snapshot,
     entry: FileEntry,
-    /// The meaning of the count of each row.
+    /// 1 for rows that are new, -1 for rows that are gone.
     count: i64,
 }
 

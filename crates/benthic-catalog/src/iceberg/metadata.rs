@@ -1,4 +1,4 @@
-//! Table metadata of format version 2 (Iceberg specification, "Table Metadata").
+//! Table metadata of format versions 2 and 3 (Iceberg specification, "Table Metadata").
 
 use super::keys::{File, Folder, FormatVersion, Key};
 use super::nested::last_nested_id;

@@ -65,9 +65,9 @@ impl Command {
     }
 }
 
-/// Maximum size of input that does not come from a terminal. Time that an interrupted change has to
-/// remove its objects.
+/// Time that an interrupted change has to remove its objects.
 const UNDO_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum size of input that does not come from a terminal.
 const INPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Answers queries until the input ends.
