@@ -93,6 +93,20 @@ def test_other_cursors_are_refused(server, sql, error):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_failed_cursor_does_not_look_like_one_at_its_end(server):
+    with server.connect() as connection:
+        connection.execute("BEGIN")
+        connection.execute("DECLARE c CURSOR FOR SELECT 1 / (id - 2) FROM lake.trips")
+        connection.execute("SAVEPOINT s")
+        for error in [psycopg.Error, psycopg.errors.ObjectNotInPrerequisiteState]:
+            with pytest.raises(error):
+                connection.execute("FETCH ALL FROM c")
+            connection.execute("ROLLBACK TO s")
+        connection.execute("CLOSE c")
+        connection.execute("DECLARE c CURSOR FOR SELECT 1")
+        assert connection.execute("FETCH ALL FROM c").fetchall() == [(1,)]
+
+
 def kinds_and_tags(wire, *messages):
     """The kinds of the answers, and the tags of completed statements."""
     wire.send(b"".join(messages) + message(b"S"))

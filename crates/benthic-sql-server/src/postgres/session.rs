@@ -29,6 +29,7 @@ const FAILED: u8 = b'E';
 const NO_TRANSACTION: &str = "25P01";
 const NO_CURSOR: &str = "34000";
 const DUPLICATE_CURSOR: &str = "42P03";
+const NOT_RUNNABLE: &str = "55000";
 
 /// Values for the parameters of a statement, as Bind has them.
 struct Values {
@@ -371,9 +372,13 @@ impl Session {
                 Box::new(Running::start(*planned, work, admission, RowForm::Message).await?)
             }
             PortalState::Running(running) => running,
+            // A cursor at its end still runs. After ROLLBACK TO, no rows would look like its end.
             PortalState::Done => {
-                self.writer.complete(&format!("{} 0", fetch.verb()));
-                return Ok(());
+                let message = format!(
+                    "cursor \"{}\" cannot be run, because an earlier FETCH failed; close it and declare it again",
+                    fetch.name
+                );
+                return Err(Fault::Known(NOT_RUNNABLE, message));
             }
             PortalState::Control(_) | PortalState::Declare { .. } => return Err(no_cursor(&fetch.name)),
         };
