@@ -80,8 +80,13 @@ impl WriteKey {
     pub fn seal(&self, data_object: u32, data: Bytes) -> Result<Bytes> {
         let len_bytes = data.len();
         let (frame_bytes, tag_bytes) = (FRAME_BYTES as usize, TAG_BYTES as usize);
-        let mut stored = data.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-        stored.resize(stored_len(len_bytes as u64) as usize, 0);
+        let stored_bytes = stored_len(len_bytes as u64) as usize;
+        let mut stored = data.try_into_mut().unwrap_or_else(|shared| {
+            let mut copy = BytesMut::with_capacity(stored_bytes);
+            copy.extend_from_slice(&shared);
+            copy
+        });
+        stored.resize(stored_bytes, 0);
         // Each frame moves behind the tags of the earlier ones, so the last frame moves first.
         for frame in (0..len_bytes.div_ceil(frame_bytes)).rev() {
             let range = frame * frame_bytes..len_bytes.min((frame + 1) * frame_bytes);
@@ -148,3 +153,7 @@ fn nonce(data_object: u32, frame: u64) -> Nonce {
     nonce[4..].copy_from_slice(&frame.to_be_bytes());
     Nonce::assume_unique_for_key(nonce)
 }
+
+#[cfg(test)]
+#[path = "encryption_tests.rs"]
+mod tests;
