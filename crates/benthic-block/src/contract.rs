@@ -154,8 +154,8 @@ pub trait Image: Send + Sync {
     async fn flush(&self) -> Result<()>;
 
     /// Divides a range into extents of data and of holes, which read as zeros. Data may be zero
-    /// too. With `since`, a snapshot's name, extents are instead the ranges that have changed since
-    /// that snapshot; an unchanged extent may be reported as changed, never the reverse.
+    /// too. With `since`, a snapshot's name, extents also show the changes since that snapshot; an
+    /// unchanged extent may be reported as changed, never the reverse.
     ///
     /// # Errors
     /// `NotFound` for the snapshot.

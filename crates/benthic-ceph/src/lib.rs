@@ -9,10 +9,10 @@
 //! - [`pools`] reports the contents of a pool, and the other users that it serves.
 //! - [`health`] reports the state of a cluster, the causes, and the next steps.
 //!
-//! [`local`] and [`classes`] know Ceph only by its programs and their documented output. The other
-//! modules query any cluster through a [`ClusterClient`](cluster_client::ClusterClient), as
-//! programs do, so that they do not depend on the Ceph engine. All modules share one model of
-//! Ceph's answers, [`cluster_state`].
+//! All modules except [`classes`], which runs the program `ceph`, query clusters through a
+//! [`ClusterClient`](cluster_client::ClusterClient), as programs do, so that they do not depend on
+//! the Ceph engine. [`local`] also runs Ceph's daemons and the programs that create them. All
+//! modules share one model of Ceph's answers, [`cluster_state`].
 
 pub mod classes;
 pub mod cluster_client;

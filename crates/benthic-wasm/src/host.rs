@@ -207,7 +207,7 @@ impl Host {
         memory.get(from as usize..)?.get(..len as usize)
     }
 
-    /// Keeps the result of a function, and returns the module's value.
+    /// Keeps the result of a function, and returns the number that the module gets.
     fn reply(&mut self, result: Result<Bytes>) -> i64 {
         match result {
             Ok(bytes) => {

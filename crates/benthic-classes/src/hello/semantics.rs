@@ -39,9 +39,9 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
 
 /// Does nothing, although it declares that it reads and writes.
 ///
-/// Learn: flags state the permitted steps of a method, not those of one call. A missing object is
-/// not created; an existing object keeps its version. The output of a method that declares `WRITE`
-/// is dropped, even if it wrote nothing.
+/// Learn: flags state the steps that a method may take, not the steps that a call took. A missing
+/// object is not created; an existing object keeps its version. The output of a method that
+/// declares `WRITE` is dropped, even if it wrote nothing.
 ///
 /// # Errors
 /// None.

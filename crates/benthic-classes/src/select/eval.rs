@@ -126,8 +126,8 @@ fn key_of(entries: &[(String, Json)], name: &Name, work: &Work<'_>) -> Result<Op
     Ok(other)
 }
 
-/// The value of an expression. A text counts as work by its length, because the user of the value
-/// reads it.
+/// The value of an expression. A text counts as work by its length, because the operation that
+/// takes the value reads it.
 pub(super) fn eval<'a>(expr: &'a Expr, row: &Row<'a>, work: &Work<'_>) -> Result<Value<'a>, Fault> {
     work.tick(1)?;
     let eval_one = |expr: &'a Expr| eval(expr, row, work);

@@ -293,7 +293,7 @@ impl Cache {
         Reservation { cache: Arc::clone(self), bytes: 0 }
     }
 
-    /// Room for the blocks that are in the directory already, also beyond the bound.
+    /// Room for a file that is in the directory already, also beyond the bound.
     pub fn reserve_always(self: &Arc<Cache>, bytes: u64) -> Reservation {
         let evicted = {
             let mut state = self.state.lock();

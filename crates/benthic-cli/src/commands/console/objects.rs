@@ -153,7 +153,7 @@ impl Page {
     /// pool. The page has one level of the names that it reads, and later pages may have the same
     /// prefixes. One prefix stands for any number of names, so the page reads many names at once.
     /// If these are more entries than the page has room for, the next page reads them again,
-    /// because a listing cannot continue in the middle of its last page.
+    /// because a listing cannot continue in the middle of a page that it returned.
     async fn fill_folders_unordered(
         &mut self,
         pool: &dyn Pool,

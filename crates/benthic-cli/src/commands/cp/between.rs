@@ -2,8 +2,8 @@
 //!
 //! A move writes two objects: it removes the source after the copy is durable and verified, and
 //! only if the source still has the version that was copied. A move that is killed in between
-//! leaves both objects. The repair is to repeat it: it compares the contents, copies different
-//! parts again, and then removes the source.
+//! leaves both objects. The repair is to repeat it: it compares the contents, copies the object
+//! again if they differ, and then removes the source.
 
 use super::plan::Target;
 use super::{ATTEMPTS, Copied, Options, Tally, check_directory, copy_objects, upload};

@@ -195,7 +195,8 @@ pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
     })
 }
 
-/// Checks that the changes continue the image's last snapshot.
+/// Checks that the changes fit the image: it is empty, or unchanged since the snapshot at which
+/// they begin.
 async fn check_start(image: &dyn Image, header: &DiffHeader) -> Result<()> {
     let snapshots = image.snapshots().await?;
     let has = |name: &String| snapshots.iter().any(|snapshot| snapshot.name == *name);
