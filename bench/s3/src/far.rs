@@ -44,33 +44,33 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
                 let name = format!("{what} of {size}, in the {at}");
                 section.push(name, "ms", Aim::None, [ours * 1e3], [reference * 1e3]);
             };
-            let (answer, ours) = timed(async || far.call("GET", &blob, DIGEST, Bytes::new()).await).await?;
-            let (digest, reference) = timed(async || fetched_digest(&mut far, &blob).await).await?;
+            let (answer, ours) = measure(async || far.call("GET", &blob, DIGEST, Bytes::new()).await).await?;
+            let (digest, reference) = measure(async || fetch_digest(&mut far, &blob).await).await?;
             check(answer.body == digest, &blob)?;
             push("GET of the SHA-256", ran_at(&answer)?, ours, reference);
 
             let query = Bytes::from_static(SELECT.as_bytes());
             let (answer, ours) =
-                timed(async || far.call("POST", &table, "select=&select-type=2", query.clone()).await)
+                measure(async || far.call("POST", &table, "select=&select-type=2", query.clone()).await)
                     .await?;
-            let (found, reference) = timed(async || {
+            let (found, reference) = measure(async || {
                 let answer = far.call("GET", &table, "", Bytes::new()).await?;
                 select(&answer.body)
             })
             .await?;
-            check(selected(&answer.body)? == found.as_bytes(), &table)?;
+            check(read_records(&answer.body)? == found.as_bytes(), &table)?;
             push("Select of one record in 50,000", ran_at(&answer)?, ours, reference);
 
             let [ruled, plain] = [WITH_RULE, "plain"].map(|name| path(&format!("{name}-{len_bytes}")));
-            let (answer, ours) = timed(async || far.call("PUT", &ruled, "", content.clone()).await).await?;
+            let (answer, ours) = measure(async || far.call("PUT", &ruled, "", content.clone()).await).await?;
             let head = near.call("HEAD", &ruled, "", Bytes::new()).await?;
             check(
                 head.headers.get("x-amz-meta-sha256").is_some_and(|found| found.as_bytes() == &digest[..]),
                 &ruled,
             )?;
-            let ((), reference) = timed(async || {
+            let ((), reference) = measure(async || {
                 far.call("PUT", &plain, "", content.clone()).await?;
-                let digest = fetched_digest(&mut far, &plain).await?;
+                let digest = fetch_digest(&mut far, &plain).await?;
                 far.call("PUT", &format!("{plain}.sha256"), "", digest).await?;
                 Ok(())
             })
@@ -82,7 +82,7 @@ pub async fn run(setting: &Setting, server: &Server) -> Outcome<Section> {
 }
 
 /// The result of an operation, and its time in seconds.
-async fn timed<T>(operation: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(T, f64)> {
+async fn measure<T>(operation: impl AsyncFnOnce() -> Outcome<T>) -> Outcome<(T, f64)> {
     let stopwatch = start();
     let result = operation().await?;
     Ok((result, seconds(stopwatch)))
@@ -97,7 +97,7 @@ fn ran_at(answer: &Answer) -> Outcome<&str> {
     Ok(answer.headers.get("x-benthic-exec-at").ok_or("no code ran")?.to_str()?)
 }
 
-async fn fetched_digest(client: &mut Client, path: &str) -> Outcome<Bytes> {
+async fn fetch_digest(client: &mut Client, path: &str) -> Outcome<Bytes> {
     let answer = client.call("GET", path, "", Bytes::new()).await?;
     Ok(hex::encode(Sha256::digest(&answer.body)).into())
 }
@@ -131,7 +131,7 @@ fn select(records: &[u8]) -> Outcome<String> {
 
 /// The records in an answer to SelectObjectContent. It consists of messages: the length of the
 /// message, that of its headers, a checksum, the headers, the payload, and a checksum.
-fn selected(answer: &[u8]) -> Outcome<Vec<u8>> {
+fn read_records(answer: &[u8]) -> Outcome<Vec<u8>> {
     let number = |at: usize| {
         let bytes: [u8; 4] = answer.get(at..at + 4)?.try_into().ok()?;
         usize::try_from(u32::from_be_bytes(bytes)).ok()
