@@ -87,7 +87,8 @@ impl Cluster {
                         // serves as well.
                         let mute =
                             json!({ "prefix": "health mute", "code": MANAGER_MODULES, "sticky": true });
-                        let _ = block_on(self.client()?.tell_monitors(mute, Vec::new()));
+                        let _ =
+                            self.client().and_then(|client| block_on(client.tell_monitors(mute, Vec::new())));
                     }
                     if status == "HEALTH_OK" {
                         return Ok(());
