@@ -8,6 +8,7 @@ use super::status::{self, DaemonStatus, PoolStatus, Readiness, SiteStatus, Statu
 use super::tools;
 use super::wan;
 use crate::cluster_client::{self, ClusterClient};
+use crate::cluster_state::Df;
 use crate::pools::is_of_manager;
 use benthic_core::{Action, Error, ErrorKind, Result};
 use futures::executor::block_on;
@@ -106,7 +107,8 @@ impl Cluster {
         if Daemon::Mon.pid(&self.conf())?.is_none() {
             return Err(Error::new(ErrorKind::Unavailable, "the monitor does not run"));
         }
-        let mut pools = status::pools(self.ask("osd pool ls")?, self.ask("df")?);
+        let client = self.client()?;
+        let mut pools = status::pools(ask(&*client, "osd pool ls")?, ask(&*client, "df")?);
         pools.retain(|pool| !is_of_manager(&pool.name));
         Ok(pools)
     }
@@ -161,18 +163,20 @@ impl Cluster {
             checks: vec![check],
             missing: None,
         };
-        let health = if running.iter().any(|(daemon, _)| *daemon == Daemon::Mon) {
-            self.readiness().unwrap_or_else(|error| stopped("UNKNOWN", error.to_string()))
+        let ask_monitor = || -> Result<(Readiness, Option<Df>)> {
+            let client = self.client()?;
+            Ok((self.readiness(&*client)?, ask(&*client, "df").ok()))
+        };
+        let (health, df) = if running.iter().any(|(daemon, _)| *daemon == Daemon::Mon) {
+            ask_monitor().unwrap_or_else(|error| (stopped("UNKNOWN", error.to_string()), None))
         } else {
-            stopped("DOWN", "the monitor does not run".to_owned())
+            (stopped("DOWN", "the monitor does not run".to_owned()), None)
         };
         let mut checks = health.checks;
         if !self.marker.complete {
             checks.push("the creation was never completed; `benthic cluster up` repeats it".to_owned());
         }
-        let answers = health.status.starts_with("HEALTH_");
-        let usage = answers.then(|| self.ask("df").map(status::usage));
-        let (used_bytes, total_bytes, pools) = match usage.and_then(Result::ok) {
+        let (used_bytes, total_bytes, pools) = match df.map(status::usage) {
             Some((used_bytes, total_bytes, pools)) => (Some(used_bytes), Some(total_bytes), Some(pools)),
             None => (None, None, None),
         };
@@ -236,13 +240,8 @@ impl Cluster {
         self.dir.join("log").join(format!("{daemon}.{extension}"))
     }
 
-    /// Sends the monitor a query. Each query has its own connection: a monitor that has restarted
-    /// answers a new one at once.
-    pub(super) fn ask<T: DeserializeOwned>(&self, query: &str) -> Result<T> {
-        block_on(self.client()?.monitor_state(json!({ "prefix": query })))
-    }
-
-    /// Connects at the site of the monitor, so that no link delays a query.
+    /// Connects at the site of the monitor, so that no link delays a query. Each poll has its own
+    /// connection: a monitor that has restarted answers a new one at once.
     pub(super) fn client(&self) -> Result<Arc<dyn ClusterClient>> {
         let connect = || cluster_client::connect(&self.conf(), QUESTION_LIMIT);
         match self.namespace_of(Daemon::Mon) {
@@ -262,9 +261,9 @@ impl Cluster {
         sites::run_at(self.namespace_of(daemon).as_ref(), command, input, limit)
     }
 
-    pub(super) fn readiness(&self) -> Result<Readiness> {
+    pub(super) fn readiness(&self, client: &dyn ClusterClient) -> Result<Readiness> {
         let cut_off_osds = self.daemons().into_iter().filter(|daemon| self.is_cut_off(*daemon)).count();
-        Ok(Readiness::new(self.ask("status")?, cut_off_osds as u64))
+        Ok(Readiness::new(ask(client, "status")?, cut_off_osds as u64))
     }
 
     /// Starts a daemon unless it runs. The daemon detaches itself and becomes the leader of a new
@@ -316,6 +315,11 @@ impl Cluster {
         let explained = Error::new(error.kind(), message).with_op(error.op()).with("daemon", daemon);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
     }
+}
+
+/// Sends the monitor a query.
+pub(super) fn ask<T: DeserializeOwned>(client: &dyn ClusterClient, query: &str) -> Result<T> {
+    block_on(client.monitor_state(json!({ "prefix": query })))
 }
 
 fn tail(path: &Path, lines: usize) -> std::io::Result<String> {

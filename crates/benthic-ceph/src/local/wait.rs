@@ -1,6 +1,6 @@
 //! Waits for daemons, always with a time limit.
 
-use super::cluster::{Cluster, Watch};
+use super::cluster::{Cluster, Watch, ask};
 use super::daemon::{self, Daemon};
 use super::status::{self, Readiness};
 use benthic_core::{Error, ErrorKind, Result, Stopwatch, SystemClock};
@@ -66,7 +66,8 @@ impl Cluster {
     }
 
     fn incarnations(&self) -> Result<Vec<(Daemon, u64)>> {
-        Ok(status::incarnations(&self.ask("osd dump")?, &self.ask("mgr dump")?))
+        let client = self.client()?;
+        Ok(status::incarnations(&ask(&*client, "osd dump")?, &ask(&*client, "mgr dump")?))
     }
 
     /// Waits until the cluster serves and reports `HEALTH_OK`. Without `want_ok`, it stops waiting
@@ -79,7 +80,7 @@ impl Cluster {
             let poll = Stopwatch::start(&SystemClock);
             watch(&waits_for)?;
             self.check_alive(&self.daemons())?;
-            match self.readiness() {
+            match self.client().and_then(|client| self.readiness(&*client)) {
                 Ok(Readiness { status, checks, missing: None }) => {
                     self.complete()?;
                     if want_ok && serves_since.is_none() {
