@@ -8,6 +8,7 @@ use benthic_core::{Clock, ErrorKind, LibraryCalls, LibraryFailures, LibraryInfo,
 use benthic_rados::{Options, RadosStore};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,12 +66,17 @@ pub trait ClusterClient: Send + Sync {
 }
 
 /// Connects as `client.admin`. `limit` applies to the connection and to each query to the monitors.
+/// `settings` win over the configuration and over `CEPH_ARGS`.
 ///
 /// # Errors
 /// As [`RadosStore::connect`].
-pub(crate) fn connect(conf: &Path, limit: Duration) -> Result<Arc<dyn ClusterClient>> {
+pub(crate) fn connect(
+    conf: &Path,
+    settings: Vec<(&'static CStr, String)>,
+    limit: Duration,
+) -> Result<Arc<dyn ClusterClient>> {
     let mon_timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let options = Options { mon_timeout_ms, ..Options::default() };
+    let options = Options { mon_timeout_ms, settings, ..Options::default() };
     Ok(RadosStore::connect(Some(conf), None, options)?)
 }
 

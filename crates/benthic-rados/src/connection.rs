@@ -46,6 +46,8 @@ pub struct Options {
     pub pool_pgs: u32,
     /// Whether reads go to the nearest replica (by `crush_location`) instead of the primary.
     pub localized_reads: bool,
+    /// Settings of librados that win over the configuration and over `CEPH_ARGS`.
+    pub settings: Vec<(&'static CStr, String)>,
     /// Measures time-outs and the age of cache entries.
     pub clock: Arc<dyn Clock>,
 }
@@ -59,6 +61,7 @@ impl Default for Options {
             mon_timeout_ms: 30_000,
             pool_pgs: 32,
             localized_reads: false,
+            settings: Vec::new(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -104,7 +107,7 @@ impl Shared {
             Some(id) if id.contains('.') => id.to_owned(),
             Some(id) => format!("client.{id}"),
         };
-        let login = Login { conf: conf.map(Path::to_owned), name };
+        let login = Login { conf: conf.map(Path::to_owned), name, settings: options.settings.clone() };
         let cluster = login.connect(options.osd_timeout_ms(), options.mon_timeout_ms)?;
         let class_names = options.classes.describe().into_iter().map(|class| class.name).collect();
         let clock = || Arc::clone(&options.clock);
@@ -153,6 +156,7 @@ pub(crate) struct Login {
     conf: Option<PathBuf>,
     /// `client.x`.
     name: String,
+    settings: Vec<(&'static CStr, String)>,
 }
 
 impl Login {
@@ -162,7 +166,8 @@ impl Login {
         let cluster = Cluster::create(&c_string(self.name.as_str())?)?.map_err(failed)?;
         let path = self.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes())).transpose()?;
         cluster.read_conf(path.as_deref()).map_err(|number| no_conf(number, self.conf.as_deref()))?;
-        for (key, value) in settings(osd_timeout_ms, mon_timeout_ms) {
+        let own = settings(osd_timeout_ms, mon_timeout_ms);
+        for (key, value) in own.into_iter().chain(self.settings.clone()) {
             let value = c_string(value)?;
             cluster.set_conf(key, &value).map_err(|number| {
                 Error::new(ErrorKind::Internal, "librados does not know a setting")

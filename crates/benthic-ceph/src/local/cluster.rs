@@ -243,7 +243,10 @@ impl Cluster {
     /// Connects at the site of the monitor, so that no link delays a query. Each poll has its own
     /// connection: a monitor that has restarted answers a new one at once.
     pub(super) fn client(&self) -> Result<Arc<dyn ClusterClient>> {
-        let connect = || cluster_client::connect(&self.conf(), QUESTION_LIMIT);
+        // CEPH_ARGS may name another cluster.
+        let keyring = self.dir.join("keyring").display().to_string();
+        let settings = vec![(c"mon_host", self.marker.mon_address()), (c"keyring", keyring)];
+        let connect = || cluster_client::connect(&self.conf(), settings, QUESTION_LIMIT);
         match self.namespace_of(Daemon::Mon) {
             None => connect(),
             Some(site) => site.run(connect),

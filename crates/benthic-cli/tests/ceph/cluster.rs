@@ -114,6 +114,12 @@ fn a_cluster_lives_through_crashes_and_stops() {
     let pid_before = daemon(&status(&home), "osd.1")["pid"].clone();
     assert_eq!(pid_before, daemon(&first, "osd.1")["pid"], "the first cluster was left alone");
 
+    // The environment may name another cluster.
+    let mut elsewhere = home.command(&["--json", "cluster", "status"]);
+    let elsewhere = elsewhere.env("CEPH_ARGS", "--mon-host 192.0.2.1 --keyring /dev/null").output().unwrap();
+    let here: Value = serde_json::from_str(&printed(&elsewhere, &["status"])).unwrap();
+    assert!(here["health"].as_str().unwrap().starts_with("HEALTH_"), "{here}");
+
     // An OSD crash is detected and repaired.
     home.ok(&["cluster", "kill", "osd.1"]);
     assert!(home.fails(3, &["cluster", "kill", "osd.1"]).contains("does not run"));
