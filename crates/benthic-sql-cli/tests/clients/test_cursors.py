@@ -107,6 +107,22 @@ def test_a_failed_cursor_does_not_look_like_one_at_its_end(server):
         assert connection.execute("FETCH ALL FROM c").fetchall() == [(1,)]
 
 
+def test_a_failed_portal_does_not_look_like_one_at_its_end(server):
+    parse = message(b"P", text("") + text("SELECT 1 / (id - 2) FROM lake.trips") + b"\0\0")
+    bind = message(b"B", text("p") + text("") + struct.pack("!hhh", 0, 0, 0))
+    execute = message(b"E", text("p") + struct.pack("!i", 0)) + message(b"S")
+    with Wire(server) as wire:
+        wire.log_in()
+        wire.query("BEGIN")
+        wire.query("SAVEPOINT s")
+        wire.send(parse + bind + execute)
+        assert len(errors(wire.until(b"Z"))) == 1
+        wire.query("ROLLBACK TO s")
+        wire.send(execute)
+        [error] = errors(wire.until(b"Z"))
+        assert error["C"] == "55000", error
+
+
 def kinds_and_tags(wire, *messages):
     """The kinds of the answers, and the tags of completed statements."""
     wire.send(b"".join(messages) + message(b"S"))

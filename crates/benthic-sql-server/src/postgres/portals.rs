@@ -79,6 +79,8 @@ pub enum PortalState {
     },
     Running(Box<Running>),
     Done,
+    /// An earlier run failed. After ROLLBACK TO, no rows would look like the end of the rows.
+    Failed,
 }
 
 /// Named values with a limit on their number and size.

@@ -289,7 +289,7 @@ impl Session {
     async fn execute(&mut self, name: &str, rows_max: Option<u64>) -> std::result::Result<(), Fault> {
         let portal = self.portals.get(name)?;
         let (formats, verb) = (portal.formats.clone(), portal.verb);
-        let state = std::mem::replace(&mut portal.state, PortalState::Done);
+        let state = std::mem::replace(&mut portal.state, PortalState::Failed);
         let mut portal = Portal { state, formats, verb };
         self.run(&mut portal, rows_max).await?;
         // A statement such as ROLLBACK may have removed the portal.
@@ -317,6 +317,7 @@ impl Session {
                 self.writer.complete(&format!("{} 0", portal.verb));
                 return Ok(());
             }
+            PortalState::Failed => return Err(not_runnable("the portal")),
         };
         let before = running.sent;
         if running.send(rows_max, &portal.formats, &self.settings, &mut self.writer).await? {
@@ -366,19 +367,15 @@ impl Session {
         }
         let Ok(cursor) = self.portals.get(&fetch.name) else { return Err(no_cursor(&fetch.name)) };
         let formats = formats_of(portal, cursor).to_vec();
-        let mut running = match std::mem::replace(&mut cursor.state, PortalState::Done) {
+        let mut running = match std::mem::replace(&mut cursor.state, PortalState::Failed) {
             PortalState::Ready { planned, work } => {
                 let admission = self.admit().await?;
                 Box::new(Running::start(*planned, work, admission, RowForm::Message).await?)
             }
             PortalState::Running(running) => running,
-            // A cursor at its end still runs. After ROLLBACK TO, no rows would look like its end.
-            PortalState::Done => {
-                let message = format!(
-                    "cursor \"{}\" cannot be run, because an earlier FETCH failed; close it and declare it again",
-                    fetch.name
-                );
-                return Err(Fault::Known(NOT_RUNNABLE, message));
+            // A cursor at its end still runs.
+            PortalState::Done | PortalState::Failed => {
+                return Err(not_runnable(&format!("cursor \"{}\"", fetch.name)));
             }
             PortalState::Control(_) | PortalState::Declare { .. } => return Err(no_cursor(&fetch.name)),
         };
@@ -498,13 +495,21 @@ fn columns(state: &PortalState) -> Option<SchemaRef> {
         PortalState::Ready { planned, .. } => Some(Arc::clone(&planned.schema)),
         PortalState::Running(running) => Some(running.schema()),
         PortalState::Control(Control::Show(name)) => Some(schema_of_show(name)),
-        PortalState::Control(_) | PortalState::Declare { .. } | PortalState::Done => None,
+        PortalState::Control(_) | PortalState::Declare { .. } | PortalState::Done | PortalState::Failed => {
+            None
+        }
     }
 }
 
 /// The formats of the rows of a cursor that a portal fetches: those of the portal, if it has any.
 fn formats_of<'p>(portal: &'p Portal, cursor: &'p Portal) -> &'p [i16] {
     if portal.formats.is_empty() { &cursor.formats } else { &portal.formats }
+}
+
+/// The error of a cursor or portal whose earlier run failed.
+fn not_runnable(name: &str) -> Fault {
+    let message = format!("{name} cannot be run, because an earlier run failed; close it and make it again");
+    Fault::Known(NOT_RUNNABLE, message)
 }
 
 fn no_cursor(name: &str) -> Fault {
