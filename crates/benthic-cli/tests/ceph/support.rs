@@ -6,14 +6,12 @@ mod home;
 
 pub use home::{Home, Running, failed, json_lines, keys, pattern, printed, run_block, tree};
 
-use benthic_core::{Stopwatch, SystemClock};
 use benthic_testkit::cluster;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 /// The default directory of `benthic cluster`.
 pub const CLUSTER_DIR: &str = "benthic-cluster";
