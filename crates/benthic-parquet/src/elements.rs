@@ -23,7 +23,8 @@ pub struct Element {
     pub id: Option<u32>,
     /// The number of the last field before the id.
     pub before: i16,
-    /// The place after the id, or the place where it belongs, in bytes from the start of the footer.
+    /// The place after the id, or the place where it belongs, in bytes from the start of the
+    /// footer.
     pub place: usize,
     /// The number of the field at this place; zero if there is none.
     pub after: i16,

@@ -41,7 +41,13 @@ impl AnalyzerRule for ElementsOfLists {
 
 fn of_elements(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let Expr::ScalarFunction(call) = expr else { return None };
-    let [list, Expr::ScalarFunction(literals)] = &call.args[..] else { return None };
+    let [list, literals] = &call.args[..] else { return None };
+    // A cast that gives the literals the type of the column, for example texts as views.
+    let literals = match literals {
+        Expr::Cast(Cast { expr, .. }) => expr,
+        literals => literals,
+    };
+    let Expr::ScalarFunction(literals) = literals else { return None };
     // A cast that gives the column the type of the literals. A cast that changes values stays.
     let list = match list {
         Expr::Cast(Cast { expr, .. })
