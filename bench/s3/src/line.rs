@@ -49,10 +49,12 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, free_at: Rc<Cell
         while let Ok(len) = from.read(&mut buffer).await
             && len > 0
         {
-            let begin = free_at.get().max(Instant::now() - BURST);
+            let now = Instant::now();
+            let begin = free_at.get().max(now - BURST);
             let sent = begin + Duration::from_secs_f64(len as f64 * 8.0 / (f64::from(MBIT_PER_S) * 1e6));
             free_at.set(sent);
-            if sender.send((sent + delay, buffer[..len].to_vec())).await.is_err() {
+            // The burst makes no piece arrive before its time on the line.
+            if sender.send((sent.max(now) + delay, buffer[..len].to_vec())).await.is_err() {
                 break;
             }
             sleep_until(sent).await;
