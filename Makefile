@@ -404,25 +404,25 @@ TREE_PACKAGES := $(if $(SHORT),$(filter-out g++,$(CEPH_PACKAGES)),$(CEPH_PACKAGE
 	openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs) libradosstriper1 librbd1 procps
 
 # These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster. The clients and the tests in Python share it, too.
+# clusters of their own run beside those that share a cluster, and beside the clients and the tests in Python, which share it, too.
 #
 # A tree has no guest, no chromium, and not the Python that the package was built for.
-CEPH_TEST := env RUST_TEST_THREADS=4 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
+CEPH_TEST := env RUST_TEST_THREADS=3 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --
 NOT_IN_TREE := $(if $(IN_TREE),$(addprefix --skip ,a_guest_finds the_page_shows_the_state the_console_of))
 OWN_CLUSTERS := cluster::a_cluster cluster::an_interrupted_up deployments:: failures:: health:: hosts:: hung:: no_command_waits \
 	placement:: sites:: status:: the_guide_leads
-OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 850 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE) && \
-	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph $(if $(IN_TREE),,&& \
-	$(PART) "Python tests $(ON)" 210 $(PYTHON_TESTS) -m ceph)
+OWN_CLUSTER_TESTS := $(PART) "Rust tests $(ON) with clusters of their own" 850 $(CEPH_TEST) $(OWN_CLUSTERS) $(NOT_IN_TREE)
 SHARED_CLUSTER_TESTS := $(PART) "Rust tests $(ON)" 850 $(CEPH_TEST) $(addprefix --skip ,$(OWN_CLUSTERS)) $(NOT_IN_TREE) && \
-	$(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(BENTHIC_TEST_LONG),&& \
+	$(PART) "Faults $(ON)" 180 $(WITH_PROGRAMS) $(FAULT_TESTS) -m ceph
+CLIENT_TESTS := $(PART) "S3 clients $(ON)" 450 $(WITH_PROGRAMS) $(S3_TESTS) -m ceph $(if $(IN_TREE),,&& \
+	$(PART) "Python tests $(ON)" 350 $(PYTHON_TESTS) -m ceph) $(if $(BENTHIC_TEST_LONG),&& \
 	$(PART) "SQL clients $(ON)" 120 $(WITH_PROGRAMS) $(SQL_TESTS) -m ceph && \
 	$(PART) "Catalog clients $(ON)" 120 $(WITH_PROGRAMS) $(CATALOG_TESTS) -m ceph)
 
 # With SHORT, only the tests of the engine and of classes in OSDs.
 SHORT_TESTS := conformance:: erasure:: operations:: access:: versions:: built_in:: calls:: misbehaving:: upgrade::
 CEPH_TESTS = $(if $(SHORT),$(PART) "Short set $(ON)" 120 $(CEPH_TEST) $(SHORT_TESTS),$(call \
-	beside,$(CEPH_DIR)/parts.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
+	beside,$(CEPH_DIR)/parts.log,$(OWN_CLUSTER_TESTS),$(SHARED_CLUSTER_TESTS),$(CLIENT_TESTS)) $(if $(BENTHIC_TEST_LONG),$(if $(IN_TREE),,&& \
 	$(PART) "OpenStack drivers on Ceph" 400 $(OPENSTACK_TESTS) -m ceph && \
 	$(PART) "Engines on Ceph" 240 $(ENGINE_TESTS) -m ceph && \
 	$(PART) "Go module on Ceph" 300 $(GO_TESTS) && \
