@@ -403,8 +403,8 @@ endif
 TREE_PACKAGES := $(if $(SHORT),$(filter-out g++,$(CEPH_PACKAGES)),$(CEPH_PACKAGES) e2fsprogs fio libnbd-bin libnsl2 make nbd-client \
 	openssh-client openssl python3-libnbd qemu-block-extra qemu-utils sudo util-linux xfsprogs) libradosstriper1 librbd1 procps
 
-# These tests mostly wait for daemons, so more of them run at once than there are cores. Those that start
-# clusters of their own run beside those that share a cluster, and beside the clients and the tests in Python, which share it, too.
+# These tests mostly wait for daemons, so more of them run at once than there are cores. Three lists run side by side: tests that start
+# clusters of their own, tests that share a cluster, and clients and Python tests, which use the shared cluster, too.
 #
 # A tree has no guest, no chromium, and not the Python that the package was built for.
 CEPH_TEST := env RUST_TEST_THREADS=3 $(CARGO) $(RUNNER) test --release $(SELECTION) --no-fail-fast --test ceph --

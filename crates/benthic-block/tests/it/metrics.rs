@@ -23,7 +23,7 @@ fn of_image(name: &str, kind: &str) -> String {
 }
 
 fn wait_for(server: &Server, name: &str, value: f64) {
-    wait::until(name, || sample(server, name) == value);
+    wait::until(&format!("{name} to be {value}"), || sample(server, name) == value);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub const OSDS_MAX: u32 = 32;
 pub const OSDS_DEFAULT: u32 = 3;
 
 /// Time limit of a query, and of the connection for it.
-const QUESTION_LIMIT: Duration = Duration::from_secs(10);
+const QUERY_LIMIT: Duration = Duration::from_secs(10);
 /// An OSD that was killed first checks its disk, which takes minutes on a busy machine.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(300);
 /// Time that a failed daemon may need to finish its log.
@@ -246,7 +246,7 @@ impl Cluster {
         // CEPH_ARGS may name another cluster.
         let keyring = self.dir.join("keyring").display().to_string();
         let settings = vec![(c"mon_host", self.marker.mon_address()), (c"keyring", keyring)];
-        let connect = || cluster_client::connect(&self.conf(), settings, QUESTION_LIMIT);
+        let connect = || cluster_client::connect(&self.conf(), settings, QUERY_LIMIT);
         match self.namespace_of(Daemon::Mon) {
             None => connect(),
             Some(site) => site.run(connect),

@@ -20,7 +20,7 @@ fn removed_objects_give_their_space_back() {
     for round in 0..16 {
         block_on(pool.remove(&id(&round.to_string()))).unwrap();
     }
-    wait::until("the space of removed objects comes back", || disk_bytes(&store) < 4 << 20);
+    wait::until("the space of removed objects", || disk_bytes(&store) < 4 << 20);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
 
@@ -35,7 +35,7 @@ fn a_removed_pool_gives_its_space_and_keys_back() {
         block_on(pool.write(&id(&round.to_string()), op)).unwrap();
     }
     block_on(store.remove_pool("p")).unwrap();
-    wait::until("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+    wait::until("the space of a removed pool", || disk_bytes(&store) < 4 << 20);
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
 }
 
@@ -46,7 +46,7 @@ fn overwriting_reuses_space() {
     for round in 0..40 {
         block_on(pool.write_full(&id("o"), noise(round, 4 << 20))).unwrap();
     }
-    wait::until("overwritten data give their space back", || disk_bytes(&store) < 12 << 20);
+    wait::until("the space of overwritten data", || disk_bytes(&store) < 12 << 20);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_store_closes_and_opens_while_the_cleaner_is_busy() {
             store = crate::support::open(dir.path());
             assert_eq!(block_on(store.fsck()).unwrap().findings, []);
         }
-        wait::until("the space of a removed pool comes back", || disk_bytes(&store) < 4 << 20);
+        wait::until("the space of a removed pool", || disk_bytes(&store) < 4 << 20);
     }
 }
 
@@ -123,7 +123,7 @@ fn small_objects_give_their_space_back_in_any_order() {
             wait::pause(std::time::Duration::from_millis(10));
         }
     }
-    wait::until("the space of small objects comes back", || disk_bytes(&store) < 6 << 20);
+    wait::until("the space of small objects", || disk_bytes(&store) < 6 << 20);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn an_idle_store_occupies_little_more_than_its_data() {
     for object in (0..16).step_by(2) {
         block_on(pool.remove(&id(&object.to_string()))).unwrap();
     }
-    wait::until("an idle store gives its space back", || disk_bytes(&store) < live_bytes + (5 << 20));
+    wait::until("the space of an idle store", || disk_bytes(&store) < live_bytes + (5 << 20));
     assert_eq!(block_on(store.fsck()).unwrap().findings, []);
     for object in (1..16).step_by(2) {
         let data = block_on(pool.read_range(&id(&object.to_string()), 4_096, 4_096)).unwrap();
