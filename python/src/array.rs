@@ -9,7 +9,7 @@ use benthic_array::{
     ReductionKind, Regrid, Slice, Values, Weight, Weights,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use pyo3::prelude::{Bound, PyRef, PyResult, Python};
 use pyo3::pybacked::PyBackedBytes;
@@ -112,7 +112,7 @@ fn kind(name: &str, ddof: u32, numbers: Vec<f64>) -> Result<ReductionKind> {
         other => {
             let message = "unknown reduction; there are count, sum, prod, min, max, mean, var, std, argmin, argmax, any, \
                 all, histogram and quantile";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
+            return Err(Error::invalid_argument(message).with("got", other));
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Converts errors to Python exceptions, according to the one error table of `benthic-core`.
 
+use benthic_core::Error;
 use benthic_core::error::ERROR_TABLE;
-use benthic_core::{Error, ErrorKind};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::pyfunction;
@@ -25,7 +25,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 }
 
 pub fn invalid(message: impl Into<String>) -> PyErr {
-    to_exception(&Error::new(ErrorKind::InvalidArgument, message))
+    to_exception(&Error::invalid_argument(message))
 }
 
 /// Lists each error kind with the name of its exception.

@@ -125,7 +125,7 @@ pub fn read_stream(stream: Vec<u8>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         batches.extend(decoder.decode(&mut stream).map_err(decode_error)?);
     }
     let schema = decoder.schema();
-    let schema = schema.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data have no schema"))?;
+    let schema = schema.ok_or_else(|| Error::invalid_argument("the data have no schema"))?;
     Ok((schema, batches))
 }
 

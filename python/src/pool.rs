@@ -53,7 +53,7 @@ impl Pool {
     fn writable(&self, name: &str) -> Result<ObjectId> {
         if is_reserved_namespace(&self.namespace) {
             let message = "this namespace is reserved, for example for tables; use append or drop_table to change a table";
-            let error = Error::new(ErrorKind::PermissionDenied, message);
+            let error = Error::permission_denied(message);
             return Err(error.with("namespace", &self.namespace));
         }
         self.object(name)

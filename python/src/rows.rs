@@ -5,7 +5,7 @@ use crate::ipc::{Encoder, Message, plain_schema};
 use crate::runtime::wait;
 use crate::slot::{Slot, Slots};
 use arrow::datatypes::SchemaRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::errors::from_datafusion;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
@@ -59,7 +59,7 @@ impl Rows {
             };
             (running, message)
         });
-        let gave_up = || Error::new(ErrorKind::Internal, "the query panicked");
+        let gave_up = || Error::internal("the query panicked");
         let done = tokio::select! {
             done = work.join_next() => done.ok_or_else(gave_up)?,
             closed = place.closed() => return Err(closed),

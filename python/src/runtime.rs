@@ -1,7 +1,7 @@
 //! Waits for the store with the interpreter lock released.
 
 use crate::errors::to_exception;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use parking_lot::Mutex;
 use pyo3::prelude::{PyResult, Python};
 use std::process;
@@ -36,7 +36,7 @@ fn runtime() -> Result<Arc<Runtime>> {
         claimed.is_ok() || claimed == Err(pid)
     };
     let Some(process) = PROCESSES.iter().find(is_own) else {
-        let error = Error::new(ErrorKind::LimitExceeded, "too many nested forks; start a new process");
+        let error = Error::limit_exceeded("too many nested forks; start a new process");
         return Err(error.with("processes_max", PROCESSES_MAX));
     };
     let mut made = process.runtime.lock();

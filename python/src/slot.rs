@@ -1,6 +1,6 @@
 //! Handles that fail with a clear error once their store is closed, or in a forked process.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use parking_lot::Mutex;
 use std::process;
 use std::sync::{Arc, Weak};
@@ -85,7 +85,7 @@ impl<T> Slot<T> {
             return Ok(());
         }
         let message = "the store was opened before this process was forked; connect again in the new process";
-        Err(Error::new(ErrorKind::InvalidArgument, message))
+        Err(Error::invalid_argument(message))
     }
 }
 
@@ -135,11 +135,11 @@ impl<T> Drop for Slot<T> {
 }
 
 fn closed_error() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the handle is closed; open it again")
+    Error::invalid_argument("the handle is closed; open it again")
 }
 
 fn checked_out_error() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "another thread uses this handle; open one for each thread")
+    Error::invalid_argument("another thread uses this handle; open one for each thread")
 }
 
 trait Close: Send + Sync {

@@ -44,7 +44,7 @@ pub fn connect(py: Python<'_>, uri: &str, create: bool) -> PyResult<Store> {
         open(uri, create, benthic_sql::classes().with(ArrayClass)).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if uri.starts_with("file:") => {
                 let message = "there is no store here; connect with create=True to create one";
-                Error::new(ErrorKind::NotFound, message).with("store", uri)
+                Error::not_found(message).with("store", uri)
             }
             _ => error,
         })
@@ -67,7 +67,7 @@ impl Shared {
                     Some(pool) => format!("no such pool; did you mean {pool:?}"),
                     None => "no such pool; create_pool creates one, and pools lists all".to_owned(),
                 };
-                Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
+                Err(Error::not_found(message).with("pool", name))
             }
             opened => opened,
         }
@@ -84,7 +84,7 @@ impl Shared {
             "never" => Pushdown::Never,
             other => {
                 let message = "pushdown is \"auto\", \"always\" or \"never\"";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", other));
+                return Err(Error::invalid_argument(message).with("got", other));
             }
         };
         Ok(pushdown.in_store(&*self.store))
@@ -118,7 +118,7 @@ impl Shared {
 /// # Errors
 /// `InvalidArgument`.
 pub fn table_address(address: &str) -> Result<(&str, &str)> {
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("got", address);
+    let invalid = |message: &str| Error::invalid_argument(message).with("got", address);
     let (pool, table) = address.split_once('/').ok_or_else(|| invalid("a table is \"POOL/TABLE\""))?;
     if pool.contains(':') {
         return Err(invalid("a table is \"POOL/TABLE\"; tables have no namespaces"));
@@ -178,9 +178,8 @@ impl Store {
         let shared = self.shared()?;
         wait(py, async || {
             let classes = shared.store.classes().await?;
-            serde_json::to_string(&classes).map_err(|error| {
-                Error::new(ErrorKind::Internal, "classes cannot be described").with_source(error)
-            })
+            serde_json::to_string(&classes)
+                .map_err(|error| Error::internal("classes cannot be described").with_source(error))
         })
     }
 
@@ -245,7 +244,7 @@ impl Store {
             Node::Group(group) => Ok(group),
             Node::Array(_) => {
                 let message = "this is an array; name the group that has it";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("array", address))
+                Err(Error::invalid_argument(message).with("array", address))
             }
         })?;
         Ok((group.zarr_format, PyBytes::new(py, &group.document)))

@@ -126,7 +126,7 @@ pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
     if !dropped.finished {
         let message = "a writer is still active; the rows are removed, but not the writer's objects; drop the table again \
             when the writer has ended, or with force=True if it died";
-        return Err(Error::new(ErrorKind::Busy, message).with("table", address));
+        return Err(Error::busy(message).with("table", address));
     }
     Ok(dropped.objects)
 }
@@ -279,7 +279,7 @@ impl Table {
             conflict.map_or(Ok(objects), |error| {
                 let message =
                     "other changes of the table prevented a part of the compaction; compact it again";
-                let prevented = Error::new(ErrorKind::Conflict, message).with("table", table.address());
+                let prevented = Error::conflict(message).with("table", table.address());
                 Err(prevented.with_source(error))
             })
         })
@@ -291,7 +291,7 @@ impl Table {
             let table = self.opened()?;
             let head = table.head().await?;
             if head.snapshots.len() > 1 || !head.intents.is_empty() {
-                return Err(Error::new(ErrorKind::Conflict, "another writer already uses the table"));
+                return Err(Error::conflict("another writer already uses the table"));
             }
             let pool = Arc::clone(table.pool());
             drop_table(pool, table.name(), false, &Environment::default()).await.map(|_| ())

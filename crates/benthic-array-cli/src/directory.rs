@@ -3,7 +3,7 @@
 use crate::load::Created;
 use crate::source::Skipped;
 use benthic_array::{Creation, Place, WriteStats, is_metadata, is_node};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::local;
 use benthic_program::store::blocking;
 use benthic_program::transfer::{Replaced, upload};
@@ -39,7 +39,7 @@ impl Directory {
         directory.add(path, "")?;
         if !directory.documents.iter().any(|(key, _)| is_node(key) && !key.contains('/')) {
             let message = "this is no Zarr directory: it has no zarr.json, .zarray or .zgroup";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         Ok(directory)
     }
@@ -55,9 +55,8 @@ impl Directory {
                 continue;
             }
             let message = "the file's name is not UTF-8; Zarr has no such names";
-            let name = name.to_str().ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
-            })?;
+            let name =
+                name.to_str().ok_or_else(|| Error::invalid_argument(message).with("path", path.display()))?;
             let key = format!("{prefix}{name}");
             if metadata.is_dir() {
                 self.add(&path, &format!("{key}/"))?;

@@ -120,7 +120,7 @@ impl Plan {
             if size_bytes > ARRAY_BYTES_MAX {
                 let message =
                     "an array of the file is too large; name other variables with --from FILE:VARIABLE";
-                return Err(Error::new(ErrorKind::LimitExceeded, message)
+                return Err(Error::limit_exceeded(message)
                     .with("array", path)
                     .with("size_bytes", size_bytes)
                     .with("size_bytes_max", ARRAY_BYTES_MAX));

@@ -3,7 +3,7 @@
 use crate::selection::{axis, range};
 use benthic_array::{Array, ArrayAddress, Decoding, Mask, NumberRange, ReadStats, Slice};
 use benthic_core::pushdown::Pushdown;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use clap::Args;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl MaskArgs {
             if !fits {
                 let message =
                     "the mask must have dimensions of the array in the same order, each with the same length";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with("mask_len", metadata.shape[number])
                     .with("array_len", array.metadata().shape[axis]));
             }

@@ -1,7 +1,7 @@
 //! Results as text, as JSON, and as files in NumPy's format, version 1.0.
 
 use benthic_array::{ArrayAddress, ReadStats, Values, element_json};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::Outcome;
 use benthic_program::local::NewFile;
 use benthic_program::session::Session;
@@ -39,13 +39,10 @@ pub fn deliver(
         return session.out.result(text, || json("out", json!(path)));
     }
     if values.count() > PRINTED_MAX {
-        return Err(Error::new(
-            ErrorKind::LimitExceeded,
-            "too many values to print; --out FILE.npy saves them",
-        )
-        .with("values", values.count())
-        .with("values_max", PRINTED_MAX)
-        .into());
+        return Err(Error::limit_exceeded("too many values to print; --out FILE.npy saves them")
+            .with("values", values.count())
+            .with("values_max", PRINTED_MAX)
+            .into());
     }
     session.out.result(text(values), || json("values", nested_json(values)))
 }

@@ -1,6 +1,6 @@
 //! Pictures of tables of numbers: as PNG files, and as text for a terminal.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use colorous::{Color, Gradient};
 use std::fmt::Write;
 
@@ -57,8 +57,7 @@ impl Picture {
             writer.write_image_data(&pixels)?;
             writer.finish()
         });
-        let failed =
-            |error| Error::new(ErrorKind::LimitExceeded, "the picture is too large").with_source(error);
+        let failed = |error| Error::limit_exceeded("the picture is too large").with_source(error);
         written.map_err(failed)?;
         Ok(file)
     }

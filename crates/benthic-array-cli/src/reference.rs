@@ -5,7 +5,7 @@ use benthic_array::decoders::{ByteRange, ChunkIndex};
 use benthic_array::{
     CHUNK_INDEX_KEY, Compressor, FileParts, NewArray, PART_BYTES, Place, References, WriteStats,
 };
-use benthic_core::{Error, ErrorKind, Random, Result, SystemRandom};
+use benthic_core::{Error, Random, Result, SystemRandom};
 use benthic_program::local;
 use benthic_program::store::blocking;
 use bytes::Bytes;
@@ -73,7 +73,7 @@ impl SourceFile {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(reason) = reserved_name(name) {
             let message = format!("the file cannot be stored with its name: {reason}; rename it");
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         let metadata = file.metadata().map_err(local::failed("cannot read the file", path))?;
         let state = FileState::of(&metadata);
@@ -101,12 +101,12 @@ impl SourceFile {
         }
         let is_too_large = |range: &ByteRange| range.len_bytes > PART_BYTES;
         if chunk_bytes > CHUNK_BYTES_MAX || ranges.iter().flatten().any(is_too_large) {
-            return Err(Error::new(ErrorKind::Unsupported, "its chunks are too large"));
+            return Err(Error::unsupported("its chunks are too large"));
         }
         for range in ranges.iter().flatten() {
             let checked = range.check().and_then(|()| range.check_within(self.state.size_bytes));
             checked.map_err(|error| {
-                Error::new(ErrorKind::Corrupt, "the file is shorter than its chunks")
+                Error::corrupt("the file is shorter than its chunks")
                     .with("variable", path)
                     .with_source(error)
             })?;
@@ -203,7 +203,7 @@ impl StoredFile {
         // The metadata came from the file that had this path then.
         if FileState::of(&fs::metadata(&*self.path).map_err(failed)?) != self.state {
             let message = "the file changed meanwhile; repeat the command with --overwrite";
-            return Err(Error::new(ErrorKind::Conflict, message).with("path", self.path.display()));
+            return Err(Error::conflict(message).with("path", self.path.display()));
         }
         Ok(())
     }

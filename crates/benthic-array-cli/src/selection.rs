@@ -2,7 +2,7 @@
 
 use benthic_array::{Array, DateRange, Decoding, Dtype, LabelRange, NumberRange, Slice};
 use benthic_core::pushdown::Pushdown;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use clap::Args;
 use std::str::FromStr;
 
@@ -42,7 +42,7 @@ struct Labels {
 }
 
 fn invalid(message: &str, text: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message).with("got", text)
+    Error::invalid_argument(message).with("got", text)
 }
 
 impl FromStr for Positions {
@@ -116,7 +116,7 @@ impl Positions {
             let position = place(self.start.unwrap_or(0));
             let start = u64::try_from(position).ok().filter(|start| *start < len);
             let start = start.ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, "the position is outside the dimension")
+                Error::invalid_argument("the position is outside the dimension")
                     .with("dimension", &self.dimension)
                     .with("position", position)
                     .with("len", len)
@@ -143,7 +143,7 @@ pub fn axis(array: &Array, name: &str) -> Result<usize> {
             .enumerate()
             .map(|(axis, dimension)| dimension.clone().unwrap_or_else(|| axis.to_string()))
             .collect();
-        Error::new(ErrorKind::NotFound, "the array has no such dimension")
+        Error::not_found("the array has no such dimension")
             .with("dimension", name)
             .with("dimensions", known.join(","))
     })

@@ -2,7 +2,7 @@
 
 use crate::source::{SourceArray, SourceGroup, open};
 use benthic_array::{Values, Weight, Weights};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::path::Path;
 
 /// The variables with the cell, the source and the weight.
@@ -23,7 +23,7 @@ pub struct WeightFile {
 /// `InvalidArgument` if the file has no weights, or invalid ones, or no shape; those of [`open`].
 pub fn read(path: &Path, selected: &[u64], shape: &[u64]) -> Result<WeightFile> {
     let (group, _) = open(path)?;
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    let invalid = |message: &str| Error::invalid_argument(message);
     let names = NAMES.iter().find(|names| names.iter().all(|name| find(&group, name).is_some()));
     let names = names.ok_or_else(|| {
         invalid(
@@ -79,13 +79,12 @@ fn find<'g>(group: &'g SourceGroup, name: &str) -> Option<&'g SourceArray> {
 
 /// The numbers of a variable.
 fn numbers(group: &SourceGroup, name: &str) -> Result<Vec<f64>> {
-    let missing =
-        || Error::new(ErrorKind::Internal, "a variable of the file is missing").with("variable", name);
+    let missing = || Error::internal("a variable of the file is missing").with("variable", name);
     let array = find(group, name).ok_or_else(missing)?;
     let elements = array.shape.iter().try_fold(8u64, |size, len| size.checked_mul(*len));
     if elements.is_none_or(|size_bytes| size_bytes > VARIABLE_BYTES_MAX) {
         let message = "the file has too many weights; regrid to a part of the cells at a time";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("variable", name));
+        return Err(Error::limit_exceeded(message).with("variable", name));
     }
     let data = array.elements.read(&vec![0; array.shape.len()], &array.shape)?;
     Ok(Values { dtype: array.dtype, shape: array.shape.clone(), data }.into_floats(None))

@@ -1,6 +1,6 @@
 //! Addresses of arrays and groups, as people type them.
 
-use benthic_core::{Error, ErrorKind, ObjectId, PoolAddress, Result};
+use benthic_core::{Error, ObjectId, PoolAddress, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,7 +22,7 @@ impl FromStr for ArrayAddress {
             ObjectId::new(path)?;
             if path.split('/').any(str::is_empty) {
                 let message = "the path of an array has an empty part; remove the extra slash";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text));
+                return Err(Error::invalid_argument(message).with("got", text));
             }
         }
         Ok(ArrayAddress { pool: pool.parse()?, path: path.to_owned() })

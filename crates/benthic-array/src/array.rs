@@ -94,7 +94,7 @@ impl Place {
             return Ok(None);
         };
         if document.len() as u64 > METADATA_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "a metadata document is too large")
+            return Err(Error::limit_exceeded("a metadata document is too large")
                 .with("object", object)
                 .with("bytes_max", METADATA_BYTES_MAX));
         }
@@ -132,7 +132,7 @@ impl Place {
         let node = parsed().await.map_err(|error| error.with("array", &self.path))?;
         match node {
             Some(node) => Ok((node, round_trip)),
-            None => Err(Error::new(ErrorKind::NotFound, "no array or group; `benthic array ls` lists them")
+            None => Err(Error::not_found("no array or group; `benthic array ls` lists them")
                 .with("pool", self.pool.name())
                 .with("array", &self.path)),
         }
@@ -143,7 +143,7 @@ fn check_read_bytes(size_bytes: u64) -> Result<()> {
     if size_bytes <= READ_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "the selection is too large for one read; read parts")
+    Err(Error::limit_exceeded("the selection is too large for one read; read parts")
         .with("size_bytes", size_bytes)
         .with("size_bytes_max", READ_BYTES_MAX))
 }
@@ -180,7 +180,7 @@ impl Array {
             }
             Node::Group(_) => {
                 let message = "this is a group, not an array; `benthic array ls` lists the arrays in it";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("group", place.path))
+                Err(Error::invalid_argument(message).with("group", place.path))
             }
         }
     }
@@ -335,8 +335,7 @@ impl Array {
         positions: Slice,
         pushdown: Pushdown,
     ) -> Result<Coordinates> {
-        let missing =
-            || Error::new(ErrorKind::NotFound, "the dimension has no coordinates; select positions instead");
+        let missing = || Error::not_found("the dimension has no coordinates; select positions instead");
         let Some(Some(name)) = self.metadata.dimensions.get(axis) else {
             return Err(missing().with("axis", axis));
         };
@@ -347,7 +346,7 @@ impl Array {
         })?;
         if array.metadata.shape != [self.metadata.shape[axis]] {
             let message = "the coordinates do not have the shape of the dimension; select positions instead";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimension", name));
+            return Err(Error::invalid_argument(message).with("dimension", name));
         }
         let values = array.read(&[positions], pushdown, &Arc::default()).await?;
         Coordinates::decode(&array.metadata, values)
@@ -375,7 +374,7 @@ impl Array {
         let run = async |chunk: Vec<u64>| {
             let origin: Vec<u64> = chunk.iter().zip(chunk_shape).map(|(index, len)| index * len).collect();
             let part = within(slices, &origin, chunk_shape)
-                .ok_or_else(|| Error::new(ErrorKind::Internal, "a chunk is not in the selection"))?;
+                .ok_or_else(|| Error::internal("a chunk is not in the selection"))?;
             if runner.leaves_out(&part) {
                 stats.add_pruned();
                 return Ok(None);
@@ -447,7 +446,7 @@ impl Array {
             Node::Array(metadata) if metadata.has_same_layout(&self.metadata) => Ok(()),
             _ => {
                 let message = "the array was replaced or resized during the read; open it again";
-                Err(Error::new(ErrorKind::Conflict, message).with("array", &self.place.path))
+                Err(Error::conflict(message).with("array", &self.place.path))
             }
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! Source: "NetCDF Climate and Forecast Metadata Conventions", section 4.4.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::fmt;
 
 const DAY_MS: i64 = 86_400_000;
@@ -66,7 +66,7 @@ impl Calendar {
             _ => {
                 let message = "the calendar is not supported; there are standard, gregorian, proleptic_gregorian, \
                     julian, noleap, 365_day, all_leap, 366_day and 360_day";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("calendar", name));
+                return Err(Error::unsupported(message).with("calendar", name));
             }
         })
     }
@@ -207,7 +207,7 @@ impl Period {
     /// Start and end. The end is not in the period.
     fn range_ms(&self, calendar: Calendar) -> Result<(i64, i64)> {
         let unknown = || {
-            Error::new(ErrorKind::InvalidArgument, "the calendar of the coordinates does not have this date")
+            Error::invalid_argument("the calendar of the coordinates does not have this date")
                 .with("date", &self.text)
                 .with("calendar", calendar)
         };
@@ -243,7 +243,7 @@ impl TimeUnits {
             let message = "the units of the coordinates are not of the form \"days since YYYY-MM-DD\", so dates select nothing; \
                 select numbers or positions instead";
             let shown: String = units.chars().take(TEXT_BYTES_MAX).collect();
-            Error::new(ErrorKind::InvalidArgument, message).with("units", shown)
+            Error::invalid_argument(message).with("units", shown)
         };
         let calendar = calendar.map_or(Ok(Calendar::Standard), Calendar::from_name)?;
         let mut words = units.split_ascii_whitespace();
@@ -261,7 +261,7 @@ impl TimeUnits {
             "nanoseconds" | "nanosecond" | "ns" => 1e-6,
             "months" | "month" | "years" | "year" | "common_years" | "common_year" => {
                 let message = "months and years have no fixed length, so dates select nothing; select numbers or positions instead";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("units", units));
+                return Err(Error::unsupported(message).with("units", units));
             }
             _ => return Err(not_time()),
         };
@@ -338,8 +338,7 @@ impl DateRange {
         let (start_ms, end_ms) =
             (first.map_or(i64::MIN, |(start, _)| start), last.map_or(i64::MAX, |(_, end)| end));
         if start_ms >= end_ms {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a range of dates ends before it begins")
-                .with("range", self));
+            return Err(Error::invalid_argument("a range of dates ends before it begins").with("range", self));
         }
         let is_in = |value: &f64| units.time_ms(*value).is_some_and(|time| time >= start_ms && time < end_ms);
         Ok(coordinates.iter().map(is_in).collect())

@@ -11,7 +11,7 @@ use crate::metadata::ArrayMetadata;
 use crate::reduce::Decoding;
 use crate::selection::{Bounded, Slice};
 use crate::values::Values;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::fmt;
@@ -24,12 +24,12 @@ pub fn decoding(metadata: &ArrayMetadata) -> Result<Option<Decoding>> {
     let dtype = metadata.format.dtype;
     let attributes = &metadata.attributes;
     let invalid = |name: &str| {
-        Error::new(ErrorKind::Corrupt, "an attribute of the CF conventions is not a number; --raw ignores it")
+        Error::corrupt("an attribute of the CF conventions is not a number; --raw ignores it")
             .with("attribute", name)
     };
     if attributes.contains_key("_Unsigned") {
         let message = "the attribute _Unsigned is not supported; --raw reads the stored numbers";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported(message));
     }
     let float = |name: &str, value: &Value| {
         let element = parse_element(Dtype::Float64, single(value)).ok_or_else(|| invalid(name))?;
@@ -158,14 +158,14 @@ impl LabelRange {
             let present = values.iter().copied().filter(|value| !value.is_nan());
             let (first, last) =
                 (present.clone().fold(f64::INFINITY, f64::min), present.fold(f64::NEG_INFINITY, f64::max));
-            let error = Error::new(ErrorKind::NotFound, "no coordinate is in this range")
+            let error = Error::not_found("no coordinate is in this range")
                 .with("range", self)
                 .with("coordinates", format!("{first}..{last}"));
             return Err(if units.is_empty() { error } else { error.with("units", units) });
         };
         if !is_in[start..start + count].iter().all(|is_in| *is_in) {
             let message = "the coordinates in this range are not contiguous; select positions instead";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         Ok(Slice { start: start as u64, step: 1, count: count as u64 })
     }

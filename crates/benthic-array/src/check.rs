@@ -71,7 +71,7 @@ impl Array {
                         }
                         _ => "this object is not a chunk of the array; remove it if nothing needs it",
                     };
-                    let error = Error::new(ErrorKind::InvalidArgument, message).with("object", &object);
+                    let error = Error::invalid_argument(message).with("object", &object);
                     check.findings.push(ArrayFinding { object, error });
                 }
             }

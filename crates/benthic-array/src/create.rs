@@ -13,7 +13,7 @@ use crate::references::{REFERENCES_FIELD, References};
 use crate::runner::blocking;
 use crate::selection::{Slice, TouchedChunks, strides, within};
 use crate::values::Values;
-use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_core::{Error, Result, limits};
 use bytes::Bytes;
 use futures::{TryStreamExt, stream};
 use serde_json::{Value, json};
@@ -81,9 +81,7 @@ fn document(fields: &Value, attributes: &NewAttributes) -> Result<Bytes> {
     text.push_str("}}");
     if text.len() as u64 > METADATA_BYTES_MAX {
         let message = "the attributes of an array or group are too large";
-        return Err(
-            Error::new(ErrorKind::LimitExceeded, message).with("document_bytes_max", METADATA_BYTES_MAX)
-        );
+        return Err(Error::limit_exceeded(message).with("document_bytes_max", METADATA_BYTES_MAX));
     }
     Ok(text.into())
 }
@@ -253,14 +251,13 @@ impl ArrayWriter {
         let chunk_bytes = decoded_bytes(array.dtype, &array.chunk_shape)? as u64;
         if chunk_bytes > CHUNK_BYTES_MAX {
             let message = "a chunk is too large to be written at once; choose smaller chunks";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("array", &place.path)
                 .with("chunk_bytes", chunk_bytes)
                 .with("chunk_bytes_max", CHUNK_BYTES_MAX));
         }
         let document = array.document()?;
-        let invalid =
-            |error: Error| Error::new(ErrorKind::InvalidArgument, error.message()).with("array", &place.path);
+        let invalid = |error: Error| Error::invalid_argument(error.message()).with("array", &place.path);
         match parse_v3(&document).map_err(invalid)? {
             Node::Array(metadata) => {
                 // No other name is longer than that of the last chunk.
@@ -271,7 +268,7 @@ impl ArrayWriter {
                 let (metadata, compressor) = (Arc::new(*metadata), array.compressor);
                 Ok(ArrayWriter { place, document, metadata, compressor, stats })
             }
-            Node::Group(_) => Err(Error::new(ErrorKind::Internal, "an array is not a group")),
+            Node::Group(_) => Err(Error::internal("an array is not a group")),
         }
     }
 
@@ -300,7 +297,7 @@ impl ArrayWriter {
                 },
             );
         if !fits {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the elements are not whole chunks"));
+            return Err(Error::invalid_argument("the elements are not whole chunks"));
         }
         let slices: Vec<Slice> = start
             .iter()
@@ -323,7 +320,7 @@ impl ArrayWriter {
         let chunk_shape = self.metadata.format.shape.0.clone();
         let origin: Vec<u64> = position.iter().zip(&chunk_shape).map(|(index, len)| index * len).collect();
         // The elements of the chunk, as a selection of the box.
-        let outside = || Error::new(ErrorKind::Internal, "a chunk is not in the elements");
+        let outside = || Error::internal("a chunk is not in the elements");
         let mut part = within(slices, &origin, &chunk_shape).ok_or_else(outside)?;
         for (slice, first) in part.slices.iter_mut().zip(&mut part.first) {
             (slice.start, *first) = (*first, slice.start);

@@ -70,7 +70,7 @@ impl Creation {
         if place.document(CREATION_MARKER).await?.as_ref() != Some(&token) {
             let message = "another program removed or replaced the new array meanwhile; repeat the command \
                 with --overwrite when the other one has ended";
-            return Err(Error::new(ErrorKind::Conflict, message).with("array", &place.path));
+            return Err(Error::conflict(message).with("array", &place.path));
         }
         documents.sort_by_key(|(key, _)| writing_order(key));
         for (key, document) in documents {
@@ -80,7 +80,7 @@ impl Creation {
             written.map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => {
                     let message = "another program has made an array or group here meanwhile";
-                    Error::new(ErrorKind::AlreadyExists, message).with("object", &object)
+                    Error::already_exists(message).with("object", &object)
                 }
                 _ => error.with("object", &object),
             })?;
@@ -96,7 +96,7 @@ async fn check_around(place: &Place) -> Result<()> {
         if outer.document(CREATION_MARKER).await?.is_some() {
             let message = "a `create` of an outer group runs or was interrupted; if none runs, repeat it with \
                 --overwrite, or remove what it left with `benthic array rm`";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("array", outer.path));
+            return Err(Error::already_exists(message).with("array", outer.path));
         }
     }
     Ok(())
@@ -121,7 +121,7 @@ async fn check_empty(place: &Place, has_marker: bool) -> Result<()> {
                 }
                 Err(_) => "objects exist here already; --overwrite removes them first",
             };
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object));
+            return Err(Error::already_exists(message).with("object", object));
         }
     }
     Ok(())
@@ -130,5 +130,5 @@ async fn check_empty(place: &Place, has_marker: bool) -> Result<()> {
 fn is_reserved(place: &Place) -> Error {
     let message = "another `create` runs here or was interrupted; if none runs, --overwrite removes what it left \
         and starts again";
-    Error::new(ErrorKind::AlreadyExists, message).with("array", &place.path)
+    Error::already_exists(message).with("array", &place.path)
 }

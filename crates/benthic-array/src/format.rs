@@ -8,7 +8,7 @@ use crate::block::{Block, Tick};
 use crate::codec::{Pipeline, corrupt, decoded_bytes};
 use crate::dtype::Dtype;
 use crate::selection::{self, AXES_MAX, Bounded, Part, PerAxis, Slice, TouchedChunks, within};
-use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -77,9 +77,7 @@ impl ByteRange {
     pub fn check(self) -> Result<()> {
         match self.offset_bytes.checked_add(self.len_bytes) {
             Some(_) => Ok(()),
-            None => {
-                Err(Error::new(ErrorKind::InvalidArgument, "the range of a chunk is too far in the object"))
-            }
+            None => Err(Error::invalid_argument("the range of a chunk is too far in the object")),
         }
     }
 
@@ -121,23 +119,18 @@ impl ObjectFormat {
     /// # Errors
     /// `InvalidArgument`; `LimitExceeded` for a chunk that is too large.
     pub fn check(&self) -> Result<()> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let invalid = |message: &str| Err(Error::invalid_argument(message));
         let shape = &self.shape.0;
         if shape.len() > AXES_MAX {
-            return Err(
-                Error::new(ErrorKind::LimitExceeded, "an array has too many axes").with("axes_max", AXES_MAX)
-            );
+            return Err(Error::limit_exceeded("an array has too many axes").with("axes_max", AXES_MAX));
         }
         if self.fill.len() != self.dtype.size_bytes() {
             return invalid("the fill value does not have the size of an element");
         }
         let check_lens = |shape: &[u64]| match shape.iter().all(|len| (1..=CHUNK_LEN_MAX).contains(len)) {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the length of a chunk along an axis is 0 or too large",
-            )
-            .with("len_max", CHUNK_LEN_MAX)),
+            false => Err(Error::invalid_argument("the length of a chunk along an axis is 0 or too large")
+                .with("len_max", CHUNK_LEN_MAX)),
         };
         check_lens(shape)?;
         let (chunk_shape, pipeline) = match &self.encoding {
@@ -154,7 +147,7 @@ impl ObjectFormat {
             }
             if selection::elements(&inner_grid(shape, &inner_shape.0).collect::<Vec<_>>())? > INNER_CHUNKS_MAX
             {
-                return Err(Error::new(ErrorKind::LimitExceeded, "a shard has too many inner chunks")
+                return Err(Error::limit_exceeded("a shard has too many inner chunks")
                     .with("inner_chunks_max", INNER_CHUNKS_MAX));
             }
         }
@@ -327,7 +320,7 @@ fn inner_grid(shape: &[u64], inner_shape: &[u64]) -> impl Iterator<Item = u64> {
 /// `InvalidArgument`.
 pub fn check_slices(slices: &[Slice], shape: &[u64]) -> Result<()> {
     if slices.len() != shape.len() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a selection needs a slice for each axis")
+        return Err(Error::invalid_argument("a selection needs a slice for each axis")
             .with("slices", slices.len())
             .with("axes", shape.len()));
     }

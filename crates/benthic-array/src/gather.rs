@@ -2,7 +2,7 @@
 
 use crate::block::{Block, Tick};
 use crate::selection::{Part, strides};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// Copies the selected elements of a block to their places in an array with these counts.
 ///
@@ -19,8 +19,7 @@ pub fn copy(block: &Block, part: &Part, counts: &[u64], out: &mut [u8], tick: Ti
         let at: u64 = place.map(|((stride, first), index)| stride * (first + index)).sum();
         let start = at as usize * size_bytes;
         let target = out.get_mut(start..start + row_bytes.len());
-        let target =
-            target.ok_or_else(|| Error::new(ErrorKind::Internal, "a block is not in the selection"))?;
+        let target = target.ok_or_else(|| Error::internal("a block is not in the selection"))?;
         target.copy_from_slice(&row_bytes);
         Ok(())
     })
@@ -41,7 +40,7 @@ pub fn place(
     let row_bytes = part_counts.last().map_or(1, |count| *count as usize) * size_bytes;
     let rows: u64 = part_counts.iter().rev().skip(1).product();
     if data.len() as u64 != rows * row_bytes as u64 {
-        return Err(Error::new(ErrorKind::Internal, "the output of the class array has the wrong size"));
+        return Err(Error::internal("the output of the class array has the wrong size"));
     }
     let (ours, theirs) = (strides(part_counts), strides(counts));
     for (row, bytes) in (0..rows).zip(data.chunks_exact(row_bytes.max(1))) {

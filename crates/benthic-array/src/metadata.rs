@@ -140,12 +140,11 @@ impl ArrayMetadata {
 }
 
 fn malformed(message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the metadata are malformed: {message}"))
+    Error::corrupt(format!("the metadata are malformed: {message}"))
 }
 
 fn unsupported(what: &str, name: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("this {what} is not supported; zarr-python may read it"))
-        .with("name", name)
+    Error::unsupported(format!("this {what} is not supported; zarr-python may read it")).with("name", name)
 }
 
 fn object(document: &[u8]) -> Result<Map<String, Value>> {
@@ -168,9 +167,7 @@ fn lens(fields: &Map<String, Value>, name: &str, min: u64) -> Result<Vec<u64>> {
     let invalid = || malformed(&format!("{name:?} is not a list of lengths"));
     let items = field(fields, name)?.as_array().ok_or_else(invalid)?;
     if items.len() > AXES_MAX {
-        return Err(
-            Error::new(ErrorKind::LimitExceeded, "an array has too many axes").with("axes_max", AXES_MAX)
-        );
+        return Err(Error::limit_exceeded("an array has too many axes").with("axes_max", AXES_MAX));
     }
     let len = |item: &Value| item.as_u64().filter(|len| (min..=LEN_MAX).contains(len)).ok_or_else(invalid);
     items.iter().map(len).collect()
@@ -432,8 +429,7 @@ fn pipeline_v3(codecs: &[Value], axes: usize) -> Result<Pipeline> {
 fn limit(codecs: &Codecs) -> Result<()> {
     match codecs.0.len() {
         0..=CODECS_MAX => Ok(()),
-        _ => Err(Error::new(ErrorKind::LimitExceeded, "a chunk has too many codecs")
-            .with("codecs_max", CODECS_MAX)),
+        _ => Err(Error::limit_exceeded("a chunk has too many codecs").with("codecs_max", CODECS_MAX)),
     }
 }
 

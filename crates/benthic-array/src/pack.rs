@@ -4,7 +4,7 @@
 //! of few float32 are 0, and the counts are all the same.
 
 use crate::codec::shuffle::{shuffle, unshuffle};
-use benthic_core::{Error, ErrorKind, Result, wire_struct};
+use benthic_core::{Error, Result, wire_struct};
 use bytes::Bytes;
 
 /// Smaller results are not worth it.
@@ -35,7 +35,7 @@ pub fn pack(result: &[u8], record_bytes: usize) -> Option<Packed> {
 /// # Errors
 /// `Internal` if the class did not pack it.
 pub fn unpack(packed: &Packed, record_bytes: usize, max_bytes: u64) -> Result<Bytes> {
-    let broken = || Error::new(ErrorKind::Internal, "the output of the class array cannot be unpacked");
+    let broken = || Error::internal("the output of the class array cannot be unpacked");
     if packed.len_bytes > max_bytes {
         return Err(broken());
     }

@@ -70,7 +70,7 @@ impl References {
             Some(VERSION) => {}
             Some(version) => {
                 let message = "a newer version of benthic made this array; use that version";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("version", version));
+                return Err(Error::unsupported(message).with("version", version));
             }
             None => return Err(malformed()),
         }
@@ -217,7 +217,7 @@ impl FileParts {
             starts.push(start);
             if starts.len() as u64 > PARTS_MAX {
                 let message = "the file is too large to be stored as it is; create without --reference copies its arrays";
-                return Err(Error::new(ErrorKind::LimitExceeded, message)
+                return Err(Error::limit_exceeded(message)
                     .with("size_bytes", size_bytes)
                     .with("parts_max", PARTS_MAX));
             }
@@ -269,7 +269,7 @@ impl FileChunks {
         let grid: Vec<u64> = shape.iter().zip(chunk_shape).map(|(len, chunk)| len.div_ceil(*chunk)).collect();
         let chunks = grid.iter().fold(1u64, |product, len| product.saturating_mul(*len));
         if chunks > CHUNKS_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "an array in a file has too many chunks")
+            return Err(Error::limit_exceeded("an array in a file has too many chunks")
                 .with("chunks", chunks)
                 .with("chunks_max", CHUNKS_MAX));
         }

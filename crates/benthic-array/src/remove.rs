@@ -55,7 +55,7 @@ pub async fn check_outer(place: &Place, message: &str) -> Result<()> {
     for outer in outer(place) {
         match outer.node().await {
             Ok(Node::Array(_)) => {
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("array", outer.path));
+                return Err(Error::invalid_argument(message).with("array", outer.path));
             }
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -268,9 +268,8 @@ impl ObjectRunner {
             Err(error) => return Err(error),
         };
         self.stats.add_moved(output.len());
-        let reply = Reply::decode(&output).map_err(|_| {
-            Error::new(ErrorKind::Internal, "the output of the class array cannot be decoded")
-        })?;
+        let reply = Reply::decode(&output)
+            .map_err(|_| Error::internal("the output of the class array cannot be decoded"))?;
         match reply {
             Reply::Done { data } => {
                 self.stats.pushed_chunks.fetch_add(1, Ordering::Relaxed);
@@ -467,9 +466,7 @@ impl ChunkRunner {
             };
             let done = runner.run_stored(&chunk.object, &input).await;
             let done = done.map_err(|error| error.with("object", &chunk.object))?;
-            done.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "no such object").with("object", &chunk.object)
-            })?
+            done.ok_or_else(|| Error::not_found("no such object").with("object", &chunk.object))?
         };
         self.stats.done_chunks.fetch_add(1, Ordering::Relaxed);
         Ok(done)
@@ -493,7 +490,7 @@ impl ReadObject for Fetched {
 
     fn read(&mut self, range: Range<u64>) -> Result<Bytes> {
         let len = (range.end - range.start) as usize;
-        let missing = || Error::new(ErrorKind::Internal, "a range of an object was not read");
+        let missing = || Error::internal("a range of an object was not read");
         if len == 0 {
             return Ok(Bytes::new());
         }
@@ -534,5 +531,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)))
+        .unwrap_or_else(|panic| Err(Error::internal("a task panicked").with_source(panic)))
 }

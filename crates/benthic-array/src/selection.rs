@@ -1,7 +1,7 @@
 //! Selections: along each axis, a start, a step and a count.
 
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
-use benthic_core::{Error, ErrorKind, Result, wire_struct};
+use benthic_core::{Error, Result, wire_struct};
 
 /// Limit on the axes of an array, as in NumPy 1.
 pub const AXES_MAX: usize = 32;
@@ -28,7 +28,7 @@ impl Slice {
     /// `InvalidArgument`.
     pub fn check(&self, len: u64) -> Result<()> {
         let invalid = |message: &str| {
-            Err(Error::new(ErrorKind::InvalidArgument, message)
+            Err(Error::invalid_argument(message)
                 .with("start", self.start)
                 .with("step", self.step)
                 .with("count", self.count)
@@ -79,7 +79,7 @@ impl Part {
             && self.slices.iter().zip(&self.first).zip(selected).all(is_in)
         {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Internal, "a block is not in the selection")),
+            false => Err(Error::internal("a block is not in the selection")),
         }
     }
 }
@@ -106,7 +106,7 @@ pub fn elements(shape: &[u64]) -> Result<u64> {
         return Ok(0);
     }
     let product = shape.iter().try_fold(1u64, |product, len| product.checked_mul(*len));
-    product.ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "an array has too many elements"))
+    product.ok_or_else(|| Error::limit_exceeded("an array has too many elements"))
 }
 
 /// The strides of a C-order array, in elements. Products that do not fit 64 bits saturate.

@@ -341,11 +341,8 @@ impl Array {
                     }
                 }
                 if count > CHUNKS_MAX {
-                    return Err(Error::new(
-                        ErrorKind::LimitExceeded,
-                        "the array has too many chunks for statistics",
-                    )
-                    .with("chunks_max", CHUNKS_MAX));
+                    return Err(Error::limit_exceeded("the array has too many chunks for statistics")
+                        .with("chunks_max", CHUNKS_MAX));
                 }
             }
         }
@@ -404,7 +401,7 @@ impl Array {
         Page::from_bytes(&bytes).map(|_| ()).map_err(|_| {
             let message =
                 "a page of statistics is damaged, so it is ignored; `benthic array index` writes it again";
-            Error::new(ErrorKind::Corrupt, message).with("object", object)
+            Error::corrupt(message).with("object", object)
         })
     }
 
@@ -442,7 +439,7 @@ impl Array {
         }
         let summary = Vec::<Summary>::decode(&states).ok().and_then(|mut states| states.pop());
         let summary = summary.ok_or_else(|| {
-            Error::new(ErrorKind::Internal, "the output of the class array is not the statistics of a chunk")
+            Error::internal("the output of the class array is not the statistics of a chunk")
         })?;
         Ok(Some((Record { chunk, version, modified_unix_ns, summary }, true)))
     }

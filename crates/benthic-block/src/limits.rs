@@ -1,6 +1,6 @@
 //! Limits of the requests of an image, which the image stores and the NBD server enforces.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// Greatest rate: far above any store's, and small enough that the server's sums do not overflow.
 pub const RATE_MAX: u64 = 1 << 40;
@@ -48,7 +48,7 @@ impl Limits {
             let max = if name == "burst_s" { BURST_S_MAX } else { RATE_MAX };
             if let Some(value) = value.filter(|value| !(1..=max).contains(value)) {
                 let message = "a limit is out of its range; leave it out for no limit";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with(name, value)
                     .with("min", 1)
                     .with("max", max));

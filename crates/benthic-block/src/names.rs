@@ -1,6 +1,6 @@
 //! The rule for the names of images, snapshots and groups.
 
-use benthic_core::{Error, ErrorKind, Result, names::check_pool_name};
+use benthic_core::{Error, Result, names::check_pool_name};
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,14 +34,14 @@ pub fn check_group_name(name: &str) -> Result<()> {
 fn check(what: &'static str, name: &str) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         let message = format!("the {what}'s name is longer than {NAME_BYTES_MAX} bytes");
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("bytes", name.len()));
+        return Err(Error::limit_exceeded(message).with("bytes", name.len()));
     }
     let is_bad = |c: char| c == '/' || c == '@' || c.is_control();
     if name.is_empty() || name.contains(is_bad) || name.starts_with('-') {
         let message = format!(
             "the {what}'s name must not be empty, start with '-' or contain '/', '@' or control characters"
         );
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with(what, name));
+        return Err(Error::invalid_argument(message).with(what, name));
     }
     Ok(())
 }
@@ -60,11 +60,11 @@ impl FromStr for ImageAddress {
     fn from_str(text: &str) -> Result<ImageAddress> {
         let Some((pool, rest)) = text.split_once('/') else {
             let message = "an image's address is POOL/IMAGE, or POOL/IMAGE@SNAPSHOT";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("address", text));
+            return Err(Error::invalid_argument(message).with("address", text));
         };
         if rest.contains('/') {
             let message = "an image's address has one '/'; use `rbd` for images in RADOS namespaces";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("address", text));
+            return Err(Error::invalid_argument(message).with("address", text));
         }
         let (image, snapshot) = match rest.split_once('@') {
             Some((image, snapshot)) => (image, Some(snapshot)),

@@ -6,7 +6,7 @@
 use crate::handles::Item;
 use crate::reply::{Failure, Reply};
 use crate::runtime::runtime;
-use benthic_core::{Clock, Error, ErrorKind, Result, SystemClock};
+use benthic_core::{Clock, Error, Result, SystemClock};
 use futures::FutureExt;
 use parking_lot::{Condvar, Mutex};
 use std::panic::AssertUnwindSafe;
@@ -46,7 +46,7 @@ impl Callbacks {
             return Ok(begun);
         }
         let message = "too many operations in flight; wait until some are complete";
-        Err(Error::new(ErrorKind::Busy, message).with("operations_max", IN_FLIGHT_MAX))
+        Err(Error::busy(message).with("operations_max", IN_FLIGHT_MAX))
     }
 
     /// The queue of a thread that runs callbacks, until the store is dropped and no operation is in
@@ -102,7 +102,7 @@ impl Completion {
                 biased;
                 () = completion.cancelled.notified() => Err(cancelled(changes)),
                 outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| {
-                    Err(Error::new(ErrorKind::Internal, "the operation panicked"))
+                    Err(Error::internal("the operation panicked"))
                 }),
             };
             // A program that waits for this operation may start the next one.
@@ -158,8 +158,8 @@ fn cancelled(changes: bool) -> Error {
     match changes {
         true => {
             let message = "the operation was cancelled and may have happened; read the object to find out";
-            Error::new(ErrorKind::OutcomeUnknown, message)
+            Error::outcome_unknown(message)
         }
-        false => Error::new(ErrorKind::Unavailable, "the operation was cancelled"),
+        false => Error::unavailable("the operation was cancelled"),
     }
 }

@@ -5,7 +5,7 @@
 //! whenever the place is used again. Bit 63 is set, so that no collector of garbage takes it for an
 //! address of its own heap.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use parking_lot::RwLock;
 use std::any::Any;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Handles {
             }
             None => {
                 let message = "too many open handles; close those that are no longer needed";
-                let error = Error::new(ErrorKind::LimitExceeded, message);
+                let error = Error::limit_exceeded(message);
                 return Err(error.with("handles_max", HANDLES_MAX));
             }
         };
@@ -114,7 +114,7 @@ fn invalid<T: Item>(handle: u64) -> Error {
         0 => format!("the {} is NULL", T::TYPE),
         _ => format!("this is no open {}; it was closed, or is of another type", T::TYPE),
     };
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 #[cfg(test)]

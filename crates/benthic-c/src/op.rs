@@ -3,7 +3,7 @@
 
 use crate::handles::Item;
 use benthic_core::op::{Guard, ReadOp, ReadStep, WriteOp, WriteStep};
-use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_core::{Error, Result, limits};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -89,8 +89,7 @@ impl<Op: CompoundOp> Building<Op> {
         let mut parts = self.0.lock();
         let len_bytes = parts.len_bytes.saturating_add(len_bytes as u64);
         if len_bytes > limits::OPERATION_BYTES_MAX {
-            let error =
-                Error::new(ErrorKind::LimitExceeded, "the operation is too large; split it into several");
+            let error = Error::limit_exceeded("the operation is too large; split it into several");
             return Err(error
                 .with("len_bytes", len_bytes)
                 .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
@@ -109,7 +108,7 @@ impl<Op: CompoundOp> Building<Op> {
         if !is_too_long {
             return Ok(());
         }
-        let error = Error::new(ErrorKind::LimitExceeded, "too many guards and steps in one operation");
+        let error = Error::limit_exceeded("too many guards and steps in one operation");
         Err(error.with("steps_max", limits::OPERATION_STEPS_MAX))
     }
 }

@@ -34,7 +34,7 @@ impl Reply {
     /// `InvalidArgument` if the operation has fewer steps.
     pub fn output(&self, step: usize) -> Result<&Output> {
         self.outputs.get(step).ok_or_else(|| {
-            let error = Error::new(ErrorKind::InvalidArgument, "the reply has no output of this step");
+            let error = Error::invalid_argument("the reply has no output of this step");
             error.with("step", step).with("outputs", self.outputs.len())
         })
     }

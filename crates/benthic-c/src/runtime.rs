@@ -1,6 +1,6 @@
 //! Waits for the store, and runs operations that nobody waits for yet.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use std::process;
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
@@ -25,7 +25,7 @@ pub fn runtime() -> Result<&'static Runtime> {
     if *pid != process::id() {
         let message = "this process was forked after its parent used a store; open stores after the fork, or run \
                        another program";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument(message));
     }
     Ok(runtime)
 }

@@ -43,7 +43,7 @@ impl Store {
             wait(open(uri, create, benthic_classes::registry())).map_err(|error| match error.kind() {
                 ErrorKind::NotFound if uri.starts_with("file:") => {
                     let message = "there is no store here; open it with `create` to create one";
-                    Error::new(ErrorKind::NotFound, message).with("store", uri)
+                    Error::not_found(message).with("store", uri)
                 }
                 _ => error,
             })?;
@@ -53,9 +53,10 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` after the store was closed.
     pub fn open_store(&self) -> Result<Arc<OpenStore>> {
-        self.opened.lock().clone().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "the store of this handle is closed; open it again")
-        })
+        self.opened
+            .lock()
+            .clone()
+            .ok_or_else(|| Error::invalid_argument("the store of this handle is closed; open it again"))
     }
 
     /// Closes the store. Afterwards all acknowledged writes are on disk.
@@ -105,7 +106,7 @@ impl Pool {
         if is_reserved_namespace(&self.namespace) {
             let message = "this namespace is reserved for tables, images and other structures; single objects \
                            in it cannot be written";
-            let error = Error::new(ErrorKind::PermissionDenied, message);
+            let error = Error::permission_denied(message);
             return Err(error.with("namespace", &self.namespace));
         }
         self.object(name)

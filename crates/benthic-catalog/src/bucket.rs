@@ -27,11 +27,11 @@ pub struct TablesSal {
 }
 
 fn refusal() -> Error {
-    Error::new(ErrorKind::PermissionDenied, "the bucket only shows tables, and takes uploads for them")
+    Error::permission_denied("the bucket only shows tables, and takes uploads for them")
 }
 
 fn not_found() -> Error {
-    Error::new(ErrorKind::NotFound, "no table has such a file")
+    Error::not_found("no table has such a file")
 }
 
 fn bucket() -> Bucket {
@@ -182,7 +182,7 @@ impl Objects for TablesSal {
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Reader>> {
         if range.start > range.end || range.end > object.size_bytes {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the range is not within the file"));
+            return Err(Error::invalid_argument("the range is not within the file"));
         }
         let Some(located) = object.location.downcast_ref::<Located>() else {
             return self.sal().read(self.staging.bucket().await?, object, range, None, data_key).await;
@@ -303,7 +303,7 @@ impl Buckets for TablesSal {
         if name == BUCKET {
             return Ok(bucket());
         }
-        Err(Error::new(ErrorKind::NotFound, "this server has the bucket `tables` only").with("bucket", name))
+        Err(Error::not_found("this server has the bucket `tables` only").with("bucket", name))
     }
 
     async fn update_bucket(&self, _old: &Bucket, _new: &Bucket) -> Result<Bucket> {

@@ -14,7 +14,7 @@ use crate::staging::{StagedFile, Staging};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Snapshot, TableSchema, WriterOptions};
 use futures::future::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
@@ -123,7 +123,7 @@ async fn read_manifests(
         if manifest.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
             let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
                 write.merge.mode to copy-on-write";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported(message));
         }
         let file = staging.file(&view.folder, path).await?;
         for entry in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)? {
@@ -153,7 +153,7 @@ impl Listed {
                 }
                 if !data.text("file_format")?.eq_ignore_ascii_case("parquet") {
                     let message = "the table takes Parquet files only; set write.format.default to parquet";
-                    return Err(Error::new(ErrorKind::Unsupported, message).with("file", path));
+                    return Err(Error::unsupported(message).with("file", path));
                 }
                 let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
                 let rows = rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
@@ -164,8 +164,7 @@ impl Listed {
             _ => return Err(invalid("a manifest has an entry with an unknown status")),
         }
         match self.added.len() > FILES_MAX {
-            true => Err(Error::new(ErrorKind::LimitExceeded, "the commit has too many files")
-                .with("files_max", FILES_MAX)),
+            true => Err(Error::limit_exceeded("the commit has too many files").with("files_max", FILES_MAX)),
             false => Ok(()),
         }
     }
@@ -180,7 +179,7 @@ async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry
     if let Some(other) = files.kept.iter().find(|kept| !data.contains(kept) && !deletes.contains(kept)) {
         let message =
             "the commit lists a manifest of another snapshot; a rollback is `benthic table rollback`";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("manifest", other));
+        return Err(Error::unsupported(message).with("manifest", other));
     }
     let mut removed = Vec::new();
     let mut existing: HashSet<&str> = files.existing.iter().map(String::as_str).collect();
@@ -195,7 +194,7 @@ async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry
                 if stays && entry.deleted.is_some() && !has_deletes {
                     let message =
                         "the commit would bring deleted rows back; a rollback is `benthic table rollback`";
-                    return Err(Error::new(ErrorKind::Unsupported, message).with("file", path));
+                    return Err(Error::unsupported(message).with("file", path));
                 }
                 if !stays {
                     removed.push(entry);
@@ -328,5 +327,5 @@ fn cast(array: &ArrayRef, column: &Field) -> Result<ArrayRef> {
 }
 
 fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }

@@ -56,7 +56,7 @@ impl Staging {
     /// # Errors
     /// `InvalidArgument` if the URI is not in the table's folder, or no such file was uploaded.
     pub async fn file(&self, folder: &Folder, uri: &str) -> Result<StagedFile> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("file", uri);
+        let invalid = |message: &str| Error::invalid_argument(message).with("file", uri);
         let key = uri.strip_prefix(&format!("s3://{BUCKET}/")).filter(|key| is_staged(folder, key));
         let key = key.ok_or_else(|| invalid("the commit names a file outside the table's folder"))?;
         let bucket = self.bucket().await?;
@@ -134,7 +134,7 @@ impl StagedFile {
     /// `LimitExceeded` if it is larger than `bytes_max`; errors of the driver.
     pub async fn bytes(&self, bytes_max: u64) -> Result<Bytes> {
         if self.object.size_bytes > bytes_max {
-            return Err(Error::new(ErrorKind::LimitExceeded, "an uploaded file is too large")
+            return Err(Error::limit_exceeded("an uploaded file is too large")
                 .with("file", &self.object.key)
                 .with("len_bytes", self.object.size_bytes)
                 .with("len_bytes_max", bytes_max));

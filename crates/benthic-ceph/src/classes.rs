@@ -4,7 +4,7 @@ use crate::cluster_client::ClusterClient;
 use crate::cluster_state::OsdMap;
 use crate::local::tools;
 use benthic_class_names::is_library_name;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -34,7 +34,7 @@ pub fn library_name(library: &Path) -> Result<&str> {
     name.filter(|name| is_library_name(name)).ok_or_else(|| {
         let message = "this is not the file name of a class library, or it is one of Ceph's own; name it libcls_NAME.so, with \
              lower-case letters, digits and _ in NAME";
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::invalid_argument(message)
         .with("file", library.display())
     })
 }
@@ -92,9 +92,7 @@ pub fn read_library(library: &Path) -> Result<Vec<u8>> {
     if content.starts_with(b"\x7fELF") && has_entry_point {
         return Ok(content);
     }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "ceph-osd would find no classes in this file; if it was built without Ceph's headers, run `make ceph` and build it \
+    Err(Error::invalid_argument("ceph-osd would find no classes in this file; if it was built without Ceph's headers, run `make ceph` and build it \
          again",
     )
     .with("file", library.display()))
@@ -201,10 +199,11 @@ impl Settings {
     /// `Unavailable` if there is no `ceph` program, no monitor answers, or no OSD is up.
     pub fn read(conf: Option<&Path>, id: Option<&str>) -> Result<Settings> {
         let map: OsdMap = ask(conf, id, &["osd", "dump"])?;
-        let up =
-            map.osds.iter().find(|osd| osd.is_up()).ok_or_else(|| {
-                Error::new(ErrorKind::Unavailable, "no OSD is up; `ceph osd tree` shows them")
-            })?;
+        let up = map
+            .osds
+            .iter()
+            .find(|osd| osd.is_up())
+            .ok_or_else(|| Error::unavailable("no OSD is up; `ceph osd tree` shows them"))?;
         ask(conf, id, &["tell", &format!("osd.{}", up.id), "config", "show"])
     }
 }
@@ -236,9 +235,8 @@ fn ask<T: DeserializeOwned>(conf: Option<&Path>, id: Option<&str>, words: &[&str
         command.args(["-n", &full]);
     }
     command.args(["--connect-timeout", "10", "-f", "json"]).args(words);
-    serde_json::from_str(&tools::run(&mut command, QUESTION_LIMIT)?).map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "cannot parse the answer of `ceph`").with_source(error)
-    })
+    serde_json::from_str(&tools::run(&mut command, QUESTION_LIMIT)?)
+        .map_err(|error| Error::unavailable("cannot parse the answer of `ceph`").with_source(error))
 }
 
 #[cfg(test)]

@@ -131,9 +131,8 @@ async fn ask<T>(
     library: &str,
     question: impl AsyncFnOnce(&str, &str) -> Result<T>,
 ) -> Result<T> {
-    let unavailable = |message: &str| {
-        Error::new(ErrorKind::Unavailable, message).with("osd", osd.id).with("library", library)
-    };
+    let unavailable =
+        |message: &str| Error::unavailable(message).with("osd", osd.id).with("library", library);
     let (pool, name) = match &osd.object {
         Some((pool, name)) => (pool, name),
         None if osd.up => return Err(unavailable("the OSD leads no placement group of a replicated pool")),

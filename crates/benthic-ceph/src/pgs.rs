@@ -5,7 +5,7 @@
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Df, Pg, Pool};
 use crate::placement::snapshot::Snapshot;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -334,7 +334,7 @@ fn shares(
             pools.iter().filter(|pool| given(pool).is_some()).map(|pool| pool.name.as_str()).collect();
         let message =
             format!("pools that share their OSDs cannot have {:.0}% of the data together", sum * 100.0);
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("pools", names.join(",")));
+        return Err(Error::invalid_argument(message).with("pools", names.join(",")));
     }
     let used = |pool: &Pool| input.used_bytes.get(&pool.id).copied().unwrap_or(0);
     let others: Vec<&&Pool> = pools.iter().filter(|pool| given(pool).is_none() && used(pool) > 0).collect();

@@ -5,7 +5,7 @@
 //! go through librados, whose interface keeps its promises, so clients do not check the release.
 
 use crate::local::tools::{self, QUESTION_LIMIT};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// `make test-ceph RELEASE=…` runs the tests on each of them.
 pub const TESTED: [u32; 3] = [16, 18, 20];
@@ -49,9 +49,7 @@ pub fn check(version: &str) -> Result<()> {
     }
     let message = "this release of Ceph is unknown to this program, and a class library could end its OSDs; try the library on a \
                    test cluster of this release, and then use --force";
-    Err(Error::new(ErrorKind::Unsupported, message)
-        .with("found", version.trim())
-        .with("tested_releases", tested()))
+    Err(Error::unsupported(message).with("found", version.trim()).with("tested_releases", tested()))
 }
 
 #[cfg(test)]

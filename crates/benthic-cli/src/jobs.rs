@@ -136,7 +136,7 @@ where
                 }
                 Err(error) if error.is_cancelled() => {}
                 Err(panic) => {
-                    return Err(Error::new(ErrorKind::Internal, "a job panicked").with_source(panic).into());
+                    return Err(Error::internal("a job panicked").with_source(panic).into());
                 }
             },
             item = items.next(), if starts => match item {
@@ -214,7 +214,7 @@ impl Trouble {
                 let message = format!(
                     "stopped, because the store has not answered for {waited_s} s; repeat the command when it does"
                 );
-                Error::new(ErrorKind::Unavailable, message)
+                Error::unavailable(message)
             }
         };
         match not_tried {

@@ -2,7 +2,7 @@
 //! command such as ssh.
 
 use benthic_ceph::local::Cluster;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
 use benthic_program::units::shell_word;
@@ -31,7 +31,7 @@ impl Places {
     pub fn check(&self) -> Result<()> {
         let mut sorted: Vec<&str> = self.from.iter().map(String::as_str).collect();
         sorted.sort_unstable();
-        let wrong = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message.to_owned()));
+        let wrong = |message: &str| Err(Error::invalid_argument(message.to_owned()));
         if sorted.len() > PLACES_MAX {
             return wrong("too many places; name at most 64");
         }
@@ -76,8 +76,7 @@ impl Places {
 /// Returns the words that run a command at a site of the store's local cluster, and the store's URI
 /// as clients at that site use it.
 fn at_site(site: &str, session: &Session) -> Result<(Vec<String>, String)> {
-    let unsupported =
-        |message: &str| Error::new(ErrorKind::Unsupported, message).with("store", session.uri());
+    let unsupported = |message: &str| Error::unsupported(message).with("store", session.uri());
     let StoreUri::Ceph { conf, id, read_near } = session.uri().parse()? else {
         return Err(unsupported("only a Ceph cluster has sites; name one with --store ceph:"));
     };
@@ -100,7 +99,7 @@ fn this_program() -> Result<String> {
 
 fn run(words: &[String]) -> Result<Value> {
     let (program, args) = words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-    let unavailable = |message: String| Error::new(ErrorKind::Unavailable, message);
+    let unavailable = |message: String| Error::unavailable(message);
     let output = Command::new(program)
         .args(args)
         .stdin(Stdio::null())

@@ -114,7 +114,7 @@ impl ObjectAccess for OsdObject<'_> {
                 Ok(name) => Ok((name, value)),
                 Err(error) => {
                     let message = "the object has an attribute of another client whose name is not UTF-8";
-                    Err(Error::new(ErrorKind::Unsupported, message).with_source(error))
+                    Err(Error::unsupported(message).with_source(error))
                 }
             })
             .collect()
@@ -131,7 +131,7 @@ impl ObjectAccess for OsdObject<'_> {
             // The context would also refuse this, but only after reading all values.
             if len_bytes as u64 > limits::METHOD_MEMORY_BYTES_MAX {
                 let message = "the method reads too many omap values at once; get fewer keys in one call";
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("keys", keys.len()));
+                return Err(Error::limit_exceeded(message).with("keys", keys.len()));
             }
             found.extend(entries);
         }
@@ -271,7 +271,7 @@ fn entry_bytes((key, value): &Entry) -> usize {
 }
 
 fn no_such_object() -> Error {
-    Error::new(ErrorKind::NotFound, "no such object")
+    Error::not_found("no such object")
 }
 
 fn call_error(call: &'static str, action: Action) -> impl Fn(Errno) -> Error {

@@ -19,7 +19,7 @@
 //! # Ok::<(), benthic_core::Error>(())
 //! ```
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -29,8 +29,7 @@ use serde::de::DeserializeOwned;
 /// `InvalidArgument` if the input is not the JSON of a `T`.
 pub fn parse<T: DeserializeOwned>(input: &[u8]) -> Result<T> {
     serde_json::from_slice(input).map_err(|error| {
-        let message = "the input is not the JSON that this method takes";
-        Error::new(ErrorKind::InvalidArgument, message).with_source(error)
+        Error::invalid_argument("the input is not the JSON that this method takes").with_source(error)
     })
 }
 
@@ -39,9 +38,8 @@ pub fn parse<T: DeserializeOwned>(input: &[u8]) -> Result<T> {
 /// # Errors
 /// `Internal` if JSON cannot represent the value, such as a map whose keys are no text.
 pub fn encode(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output cannot be encoded as JSON").with_source(error)
-    })
+    serde_json::to_vec(value)
+        .map_err(|error| Error::internal("the output cannot be encoded as JSON").with_source(error))
 }
 
 #[cfg(test)]

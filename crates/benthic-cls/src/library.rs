@@ -10,9 +10,9 @@ use crate::messages::RecentMessages;
 use crate::osd_id;
 use benthic_core::error::errno;
 use benthic_core::{
-    CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, ErrorKind, FAILURES,
-    FailureReport, GuestCost, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags,
-    MethodLimits, NoObject, Result, Stopwatch, SystemClock, build, call_method,
+    CALLS, CallFailure, ClassCalls, ClassRegistry, Clock, DESCRIBE, Error, FAILURES, FailureReport,
+    GuestCost, GuestMethod, LibraryCalls, LibraryFailures, LibraryInfo, Method, MethodFlags, MethodLimits,
+    NoObject, Result, Stopwatch, SystemClock, build, call_method,
 };
 use bytes::Bytes;
 use std::ffi::CString;
@@ -178,9 +178,8 @@ impl Library {
             }
         }
         let info = LibraryInfo { library: name.to_owned(), build: build().to_owned(), classes: infos };
-        let description = serde_json::to_vec(&info).map_err(|error| {
-            Error::new(ErrorKind::Internal, "the library cannot be described").with_source(error)
-        })?;
+        let description = serde_json::to_vec(&info)
+            .map_err(|error| Error::internal("the library cannot be described").with_source(error))?;
         let clock = SystemClock;
         Ok(Library {
             name: name.to_owned(),

@@ -45,7 +45,7 @@ impl OtherLibrary {
             Some(found) => Ok(self.loaded.get_or_init(|| found)),
             None => {
                 let message = "the OSD has not loaded the library, or one of an older build";
-                Err(Error::new(ErrorKind::Unsupported, message).with("library", file_name))
+                Err(Error::unsupported(message).with("library", file_name))
             }
         }
     }

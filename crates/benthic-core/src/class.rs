@@ -1,7 +1,7 @@
 //! Classes: code that runs beside the objects. The same source is linked into the embedded engine
 //! and into the library that ceph-osd loads.
 
-use crate::{Error, ErrorKind, MethodContext, Result, build};
+use crate::{Error, MethodContext, Result, build};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::BitOr, sync::Arc};
 
@@ -231,10 +231,10 @@ impl ClassRegistry {
     pub fn method(&self, class: &str, method: &str) -> Result<&'static Method> {
         let Some(found) = self.classes.get(class) else {
             let message = "no such class; `benthic class ls` lists the classes";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("class", class));
+            return Err(Error::unsupported(message).with("class", class));
         };
         found.methods().iter().find(|candidate| candidate.name == method).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "no such method; `benthic class show CLASS` lists the methods")
+            Error::unsupported("no such method; `benthic class show CLASS` lists the methods")
                 .with("class", class)
                 .with("method", method)
         })

@@ -6,7 +6,7 @@
 //! and [`call_method`] catches panics. An engine implements only [`ObjectAccess`].
 
 use crate::{
-    Clock, Error, ErrorKind, Method, MethodFlags, OmapPage, OptionalExtension, Result, Stat, limits,
+    Clock, Error, Method, MethodFlags, OmapPage, OptionalExtension, Result, Stat, limits,
     names::check_xattr_name, op,
 };
 use bytes::Bytes;
@@ -173,7 +173,7 @@ impl MemoryBudget {
         let used_bytes = self.used_bytes.load(Ordering::Relaxed).saturating_add(len_bytes);
         if used_bytes > self.max_bytes {
             let message = "the method needs more memory than its limit; process less data in one call";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("wanted_bytes", used_bytes)
                 .with("memory_bytes_max", self.max_bytes));
         }
@@ -222,7 +222,7 @@ impl MethodContext<'_> {
         }
         if len_bytes > limits::OPERATION_BYTES_MAX {
             let message = "one read is too large; read in smaller pieces";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("len_bytes", len_bytes)
                 .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
         }
@@ -260,7 +260,7 @@ impl MethodContext<'_> {
     pub fn omap_get(&mut self, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>> {
         self.check_read("omap_get", self.changed.omap)?;
         if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys in one call")
+            return Err(Error::limit_exceeded("too many omap keys in one call")
                 .with("keys", keys.len())
                 .with("keys_max", limits::OMAP_PAGE_ENTRIES_MAX));
         }
@@ -419,7 +419,7 @@ impl MethodContext<'_> {
     pub fn call(&mut self, method: &Method, input: &[u8]) -> Result<Bytes> {
         self.require_flags(method.flags, "a method that has more flags")?;
         if self.depth == limits::NESTED_CALLS_MAX {
-            return Err(Error::new(ErrorKind::ClassFailed, "methods call each other too deeply")
+            return Err(Error::class_failed("methods call each other too deeply")
                 .with("depth_max", limits::NESTED_CALLS_MAX));
         }
         let flags = std::mem::replace(&mut self.flags, method.flags);
@@ -479,7 +479,7 @@ impl MethodContext<'_> {
             let message = format!(
                 "the method called {call} after it changed that part of the object; read first, then write"
             );
-            return Err(Error::new(ErrorKind::ClassFailed, message));
+            return Err(Error::class_failed(message));
         }
         self.require_flags(MethodFlags::READ, call)
     }
@@ -513,13 +513,11 @@ impl MethodContext<'_> {
 }
 
 fn undeclared(call: &str) -> Error {
-    let message = format!("the method called {call}, which its flags do not declare");
-    Error::new(ErrorKind::ClassFailed, message)
+    Error::class_failed(format!("the method called {call}, which its flags do not declare"))
 }
 
 fn deadline_exceeded() -> Error {
-    let message = "the method ran longer than its deadline; give it less to do in one call";
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::limit_exceeded("the method ran longer than its deadline; give it less to do in one call")
 }
 
 /// Calls a method. Every engine must use this function.
@@ -568,7 +566,7 @@ pub fn call_method(
         return Ok(Bytes::new());
     }
     if output.len() > limits.output_bytes_max {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the method's output is too large")
+        return Err(Error::limit_exceeded("the method's output is too large")
             .with("len_bytes", output.len())
             .with("len_bytes_max", limits.output_bytes_max));
     }
@@ -585,6 +583,6 @@ fn run(method: &Method, context: &mut MethodContext<'_>, input: &[u8]) -> Result
             .unwrap_or("no message");
         let message = format!("the method panicked: {message}");
         context.log(LogLevel::Error, &message);
-        Err(Error::new(ErrorKind::ClassFailed, message))
+        Err(Error::class_failed(message))
     })
 }

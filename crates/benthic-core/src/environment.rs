@@ -1,6 +1,6 @@
 //! The machine's time and random numbers, as inputs that a test can replace.
 
-use crate::{Clock, Error, ErrorKind, Result, SystemClock};
+use crate::{Clock, Error, Result, SystemClock};
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,15 +36,14 @@ pub struct SystemRandom;
 impl Random for SystemRandom {
     #[cfg(target_family = "wasm")]
     fn fill(&self, _bytes: &mut [u8]) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "a WebAssembly module has no random bytes"))
+        Err(Error::unsupported("a WebAssembly module has no random bytes"))
     }
 
     #[cfg(not(target_family = "wasm"))]
     #[expect(clippy::disallowed_methods, reason = "this is the source of random bytes")]
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
-        getrandom::fill(bytes).map_err(|error| {
-            Error::new(ErrorKind::Unavailable, "the kernel gave no random bytes").with_source(error)
-        })
+        getrandom::fill(bytes)
+            .map_err(|error| Error::unavailable("the kernel gave no random bytes").with_source(error))
     }
 }
 

@@ -323,6 +323,36 @@ impl Error {
     }
 }
 
+/// Defines a function for each kind that makes an error of this kind with a message.
+macro_rules! constructors {
+    ($($name:ident: $kind:ident),* $(,)?) => {
+        impl Error {
+            $(
+                #[doc = concat!("An error of the kind `", stringify!($kind), "`; see [`Error::new`].")]
+                pub fn $name(message: impl Into<String>) -> Error {
+                    Error::new(ErrorKind::$kind, message)
+                }
+            )*
+        }
+    };
+}
+
+constructors! {
+    not_found: NotFound,
+    already_exists: AlreadyExists,
+    conflict: Conflict,
+    invalid_argument: InvalidArgument,
+    unsupported: Unsupported,
+    permission_denied: PermissionDenied,
+    unavailable: Unavailable,
+    busy: Busy,
+    limit_exceeded: LimitExceeded,
+    corrupt: Corrupt,
+    class_failed: ClassFailed,
+    outcome_unknown: OutcomeUnknown,
+    internal: Internal,
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.0.op.is_empty() {

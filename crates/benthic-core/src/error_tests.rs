@@ -69,3 +69,24 @@ fn only_a_missing_item_is_optional() {
     assert_eq!(failed(ErrorKind::NotFound).optional().unwrap(), None);
     assert_eq!(failed(ErrorKind::Unavailable).optional().unwrap_err().kind(), ErrorKind::Unavailable);
 }
+
+#[test]
+fn every_kind_has_a_constructor() {
+    let all: [fn(&'static str) -> Error; 13] = [
+        Error::not_found,
+        Error::already_exists,
+        Error::conflict,
+        Error::invalid_argument,
+        Error::unsupported,
+        Error::permission_denied,
+        Error::unavailable,
+        Error::busy,
+        Error::limit_exceeded,
+        Error::corrupt,
+        Error::class_failed,
+        Error::outcome_unknown,
+        Error::internal,
+    ];
+    let made: BTreeSet<&str> = all.iter().map(|make| make("m").kind().row().name).collect();
+    assert_eq!(made.len(), ERROR_TABLE.len());
+}

@@ -7,7 +7,7 @@
 //! is a bug in the engine.
 
 use crate::op::{ClassCall, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Stat};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl<T> Outputs<T> {
         let mut outputs = reply.outputs.into_iter();
         match (self.0(&mut outputs), outputs.next()) {
             (Some(output), None) => Ok((output, reply.version)),
-            _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
+            _ => Err(Error::internal("the reply does not fit the request")),
         }
     }
 }

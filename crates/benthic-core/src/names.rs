@@ -1,6 +1,6 @@
 //! Names of pools and objects, and the address syntax for people.
 
-use crate::{Error, ErrorKind, Result, limits};
+use crate::{Error, Result, limits};
 use std::{fmt, str::FromStr};
 
 /// Quotes a word for a shell if it needs quotes.
@@ -107,7 +107,7 @@ pub fn check_pool_name(name: &str) -> Result<()> {
     check_name("pool name", name, limits::POOL_NAME_BYTES_MAX)?;
     if name.contains(|c: char| c == '/' || c == ':' || c.is_control()) || name.starts_with(['-', '.']) {
         let message = "a pool name has no '/', ':' or control character and does not start with '-' or '.'";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("pool", name));
+        return Err(Error::invalid_argument(message).with("pool", name));
     }
     Ok(())
 }
@@ -130,17 +130,15 @@ pub fn check_class_name(name: &str) -> Result<()> {
 
 fn check_name(what: &'static str, name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} is empty")));
+        return Err(Error::invalid_argument(format!("{what} is empty")));
     }
     if name.len() > len_bytes_max {
-        return Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+        return Err(Error::limit_exceeded(format!("{what} is too long"))
             .with("len_bytes", name.len())
             .with("len_bytes_max", len_bytes_max));
     }
     if name.contains('\0') {
-        return Err(
-            Error::new(ErrorKind::InvalidArgument, format!("{what} contains a NUL")).with("name", name)
-        );
+        return Err(Error::invalid_argument(format!("{what} contains a NUL")).with("name", name));
     }
     Ok(())
 }
@@ -158,8 +156,9 @@ impl FromStr for ObjectAddress {
 
     fn from_str(text: &str) -> Result<ObjectAddress> {
         let Some((pool, name)) = text.split_once('/') else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "an object is POOL/OBJECT or POOL:NS/OBJECT")
-                .with("got", text));
+            return Err(
+                Error::invalid_argument("an object is POOL/OBJECT or POOL:NS/OBJECT").with("got", text)
+            );
         };
         let PoolAddress { pool, namespace } = pool.parse()?;
         Ok(ObjectAddress { pool, object: ObjectId::in_namespace(namespace, name)? })
@@ -191,8 +190,7 @@ impl FromStr for PoolAddress {
         check_pool_name(pool)?;
         check_namespace(namespace)?;
         if namespace.contains('/') {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a namespace in an address has no '/'")
-                .with("got", text));
+            return Err(Error::invalid_argument("a namespace in an address has no '/'").with("got", text));
         }
         Ok(PoolAddress { pool: pool.to_owned(), namespace: namespace.to_owned() })
     }

@@ -1,6 +1,6 @@
 //! Calls of a method without an object: a function of its input.
 
-use crate::{Error, ErrorKind, GuestCost, GuestMethod, LogLevel, ObjectAccess, OmapPage, Result, Stat};
+use crate::{Error, GuestCost, GuestMethod, LogLevel, ObjectAccess, OmapPage, Result, Stat};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl NoObject {
 }
 
 fn missing<T>() -> Result<T> {
-    Err(Error::new(ErrorKind::NotFound, "a method that is called as a function has no object"))
+    Err(Error::not_found("a method that is called as a function has no object"))
 }
 
 impl ObjectAccess for NoObject {

@@ -1,6 +1,6 @@
 //! Operations on one object. Each read or write operation is atomic and takes one round trip.
 
-use crate::{Error, ErrorKind, Fetch, Result, limits, names};
+use crate::{Error, Fetch, Result, limits, names};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -294,7 +294,7 @@ impl ReadOp {
                 ReadStep::GetXattr { name } => names::check_xattr_name(name)?,
                 ReadStep::OmapGet { keys } => {
                     if keys.len() > limits::OMAP_PAGE_ENTRIES_MAX {
-                        return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys in one step")
+                        return Err(Error::limit_exceeded("too many omap keys in one step")
                             .with("keys", keys.len())
                             .with("keys_max", limits::OMAP_PAGE_ENTRIES_MAX));
                     }
@@ -302,8 +302,9 @@ impl ReadOp {
                 }
                 ReadStep::OmapRange { after, prefix, entries_max } => {
                     if *entries_max == 0 {
-                        let message = "an omap page needs room for at least one entry";
-                        return Err(Error::new(ErrorKind::InvalidArgument, message));
+                        return Err(Error::invalid_argument(
+                            "an omap page needs room for at least one entry",
+                        ));
                     }
                     for start in after.iter().chain([prefix]).filter(|start| !start.is_empty()) {
                         size.omap_key(start)?;
@@ -435,7 +436,7 @@ impl WriteOp {
                 WriteStep::Exec(_) if at > 0 => {
                     let message =
                         "an operation may call one method, as its first step; use several operations";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message));
+                    return Err(Error::invalid_argument(message));
                 }
                 WriteStep::Exec(call) => size.call(call)?,
                 WriteStep::Create { .. } | WriteStep::Remove | WriteStep::OmapClear => {}
@@ -454,7 +455,7 @@ pub fn check_object_size(size_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let message = "the object would be too large; split the data over several objects";
-    Err(Error::new(ErrorKind::LimitExceeded, message)
+    Err(Error::limit_exceeded(message)
         .with("size_bytes", size_bytes)
         .with("size_bytes_max", limits::OBJECT_BYTES_MAX))
 }
@@ -473,8 +474,7 @@ pub fn check_truncate(size_bytes: u64) -> Result<()> {
 /// `InvalidArgument`, `LimitExceeded`.
 pub fn check_zero(offset_bytes: u64, len_bytes: u64) -> Result<()> {
     if len_bytes == 0 {
-        let message = "the range to zero is empty; give it at least one byte";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("the range to zero is empty; give it at least one byte"));
     }
     check_object_size(offset_bytes.saturating_add(len_bytes))
 }
@@ -494,7 +494,7 @@ pub fn check_xattr(name: &str, value: &[u8]) -> Result<()> {
 /// `InvalidArgument`, `LimitExceeded`.
 pub fn check_omap_key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "an omap key is empty"));
+        return Err(Error::invalid_argument("an omap key is empty"));
     }
     check_len("omap key", key.len(), limits::OMAP_KEY_BYTES_MAX)
 }
@@ -508,7 +508,7 @@ pub fn check_reply(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OPERATION_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "the reply is too large; ask for less in one operation")
+    Err(Error::limit_exceeded("the reply is too large; ask for less in one operation")
         .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
 }
 
@@ -528,7 +528,7 @@ pub fn check_len(what: &str, len_bytes: usize, len_bytes_max: usize) -> Result<(
     if len_bytes <= len_bytes_max {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, format!("{what} is too long"))
+    Err(Error::limit_exceeded(format!("{what} is too long"))
         .with("len_bytes", len_bytes)
         .with("len_bytes_max", len_bytes_max))
 }
@@ -545,7 +545,7 @@ impl OperationSize {
             return Ok(());
         }
         let message = "the operation is too large; split it into several with smaller ranges";
-        Err(Error::new(ErrorKind::LimitExceeded, message)
+        Err(Error::limit_exceeded(message)
             .with("len_bytes", self.len_bytes)
             .with("len_bytes_max", limits::OPERATION_BYTES_MAX))
     }
@@ -563,7 +563,7 @@ impl OperationSize {
 
     fn guards(&mut self, guards: &[Guard], steps: usize) -> Result<()> {
         if guards.len() + steps > limits::OPERATION_STEPS_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "too many guards and steps in one operation")
+            return Err(Error::limit_exceeded("too many guards and steps in one operation")
                 .with("steps", guards.len() + steps)
                 .with("steps_max", limits::OPERATION_STEPS_MAX));
         }
@@ -571,7 +571,7 @@ impl OperationSize {
             match guard {
                 Guard::Exists => {}
                 Guard::Version(0) => {
-                    return Err(Error::new(ErrorKind::InvalidArgument, "no object has version 0"));
+                    return Err(Error::invalid_argument("no object has version 0"));
                 }
                 Guard::Version(_) => {}
                 Guard::Xattr { name, value, .. } => {

@@ -1,7 +1,7 @@
 //! The client side of the contract: stores and pools.
 
 use crate::op::{ClassCall, ReadOp, ReadReply, Stat, WriteOp, WriteReply};
-use crate::{ClassInfo, Error, ErrorKind, Fetch, ObjectId, Result, limits};
+use crate::{ClassInfo, Error, Fetch, ObjectId, Result, limits};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
@@ -59,7 +59,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// `Unsupported` if the engine has its own tools for this check.
     async fn fsck(&self) -> Result<FsckReport> {
-        Err(Error::new(ErrorKind::Unsupported, "this engine does not support fsck; use its own tools"))
+        Err(Error::unsupported("this engine does not support fsck; use its own tools"))
     }
 
     /// Time for which the oldest operation in flight has waited for another process. `None` if no
@@ -158,8 +158,7 @@ pub trait Pool: Send + Sync {
     /// `Unsupported` if the engine scrubs by itself.
     async fn scrub(&self, after: Option<ListToken>) -> Result<ScrubPage> {
         let _ = after;
-        let message = "this engine does not support scrub commands; it scrubs by itself";
-        Err(Error::new(ErrorKind::Unsupported, message))
+        Err(Error::unsupported("this engine does not support scrub commands; it scrubs by itself"))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::driver::Driver;
 use crate::errors::{Failure, Outcome};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use futures::future::BoxFuture;
 use futures::stream::unfold;
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ pub async fn serve(
         .max_concurrent_streams(CALLS_MAX)
         .serve_with_incoming_shutdown(Services(driver), unfold(listener, accept), shutdown)
         .await
-        .map_err(|error| Error::new(ErrorKind::Internal, "the gRPC server failed").with_source(error))
+        .map_err(|error| Error::internal("the gRPC server failed").with_source(error))
 }
 
 /// All services of the driver.

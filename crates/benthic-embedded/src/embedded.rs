@@ -14,9 +14,9 @@ use crate::store::{Announcement, Completion, Dir, Engine, Ownership, ReadRange};
 use crate::workers::{Workers, spawn};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, ErrorKind, FsckReport, ListPage, ListRequest,
-    ListToken, MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch,
-    Store, Wait, WriteOp, WriteReply,
+    ClassCall, ClassHost, ClassInfo, ClassRegistry, Error, FsckReport, ListPage, ListRequest, ListToken,
+    MethodFlags, ObjectAddress, ObjectId, Pool, ReadOp, ReadReply, Result, ScrubPage, Stopwatch, Store, Wait,
+    WriteOp, WriteReply,
 };
 use bytes::Bytes;
 use futures::channel::oneshot;
@@ -124,30 +124,25 @@ impl Route {
                 Ownership::Busy => match Connection::open(dir, Arc::clone(&options.clock)) {
                     Ok(connection) => return Ok(Route::Client(Arc::new(connection))),
                     Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
-                        return Err(Error::new(
-                            ErrorKind::Unsupported,
+                        return Err(Error::unsupported(
                             "the process that owns the store runs another version of Benthic; stop it first",
                         )
                         .with("dir", dir.display()));
                     }
                     Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                         let message = "a process of another user owns the store; run this as that user";
-                        return Err(
-                            Error::new(ErrorKind::PermissionDenied, message).with("dir", dir.display())
-                        );
+                        return Err(Error::permission_denied(message).with("dir", dir.display()));
                     }
                     Err(_) if waited.elapsed() > OPEN_MAX && Dir::is_held_by_readers(dir) => {
                         let message = "other processes have opened the store read-only; stop them first";
-                        return Err(Error::new(ErrorKind::Busy, message).with("dir", dir.display()));
+                        return Err(Error::busy(message).with("dir", dir.display()));
                     }
                     Err(e) if waited.elapsed() > OPEN_MAX => {
                         let message = match wait_for_owner(dir) {
                             Some(owner) => format!("no answer of {owner}"),
                             None => "the process that owns the store does not answer".to_owned(),
                         };
-                        return Err(Error::new(ErrorKind::Unavailable, message)
-                            .with("dir", dir.display())
-                            .with_source(e));
+                        return Err(Error::unavailable(message).with("dir", dir.display()).with_source(e));
                     }
                     Err(_) => pause(),
                 },
@@ -165,9 +160,7 @@ impl Shared {
     /// Runs a request with a typed result, and adds the operation's name to errors.
     async fn run<T: Payload>(self: &Arc<Self>, op: &'static str, request: Request) -> Result<T> {
         let reply = self.call(request).await.map_err(|error| error.with_op(op))?;
-        T::of(reply).ok_or_else(|| {
-            Error::new(ErrorKind::Internal, "the owner's reply does not fit the request").with_op(op)
-        })
+        T::of(reply).ok_or_else(|| Error::internal("the owner's reply does not fit the request").with_op(op))
     }
 
     async fn call(self: &Arc<Self>, request: Request) -> Result<Reply> {
@@ -175,31 +168,29 @@ impl Shared {
             if (self.changes(&request) || request == (Request::Flush {}))
                 && self.lost_buffered.swap(false, Ordering::AcqRel)
             {
-                return Err(Error::new(
-                    ErrorKind::OutcomeUnknown,
+                return Err(Error::outcome_unknown(
                     "the process that owned the store died; buffered writes since the last flush may be lost, and this \
                      request was not executed",
                 ));
             }
             let route = self.route.lock().clone();
             let Some(route) = route else {
-                return Err(Error::new(ErrorKind::Unavailable, "the store is closed"));
+                return Err(Error::unavailable("the store is closed"));
             };
             match route {
                 Route::Owner(owner) => {
                     let (done, reply) = oneshot::channel();
                     owner.handle(request, Box::new(move |reply| drop(done.send(reply))));
-                    return reply.await.unwrap_or_else(|_| {
-                        Err(Error::new(ErrorKind::Internal, "the operation panicked; see the log"))
-                    });
+                    return reply
+                        .await
+                        .unwrap_or_else(|_| Err(Error::internal("the operation panicked; see the log")));
                 }
                 Route::Client(connection) => match connection.run(&request).await {
                     Ok(reply) => return reply.into_result(),
                     Err(lost) => {
                         self.reconnect(connection).await?;
                         if lost == ConnectionLost::OutcomeUnknown && self.changes(&request) {
-                            return Err(Error::new(
-                                ErrorKind::OutcomeUnknown,
+                            return Err(Error::outcome_unknown(
                                 "the process that owned the store died before it answered; read the object again",
                             ));
                         }
@@ -208,7 +199,7 @@ impl Shared {
             }
         }
         let message = "the process that owns the store exited too often during the request; try again";
-        Err(Error::new(ErrorKind::Unavailable, message).with("dir", self.dir.display()))
+        Err(Error::unavailable(message).with("dir", self.dir.display()))
     }
 
     /// Returns true if a retry of the request could have a visible effect.
@@ -225,9 +216,7 @@ impl Shared {
         let (done, outcome) = oneshot::channel();
         let shared = Arc::clone(self);
         spawn("benthic-route", move || drop(done.send(shared.reconnect_now(&ended))))?;
-        outcome
-            .await
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "opening the store again panicked")))
+        outcome.await.unwrap_or_else(|_| Err(Error::internal("opening the store again panicked")))
     }
 
     fn reconnect_now(&self, ended: &Arc<Connection>) -> Result<()> {

@@ -2,9 +2,9 @@
 //! differ.
 
 use benthic_core::{
-    ClassCall, ClassRegistry, Clock, Error, ErrorKind, ExecOp, Guard, MethodFlags, MethodLimits,
-    ObjectAccess, OmapPage, OptionalExtension, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp,
-    WriteStep, call_method, limits, op,
+    ClassCall, ClassRegistry, Clock, Error, ExecOp, Guard, MethodFlags, MethodLimits, ObjectAccess, OmapPage,
+    OptionalExtension, ReadOp, ReadOutput, ReadReply, ReadStep, Result, WriteOp, WriteStep, call_method,
+    limits, op,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Methods {
             if self.writes(call)? {
                 let message =
                     "a write method does not run in a read operation; use exec or a write operation";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with("class", &call.class)
                     .with("method", &call.method));
             }
@@ -132,7 +132,7 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
             Guard::Exists => {}
             Guard::Version(wanted) if *wanted == version => {}
             Guard::Version(wanted) => {
-                return Err(Error::new(ErrorKind::Conflict, "the object has another version")
+                return Err(Error::conflict("the object has another version")
                     .with("version", version)
                     .with("wanted", wanted));
             }
@@ -140,15 +140,14 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
                 let stored = object.get_xattr(name).optional()?.unwrap_or_default();
                 if !compare.holds(&stored, value) {
                     let message = "the comparison with the attribute does not hold";
-                    return Err(Error::new(ErrorKind::Conflict, message).with("attribute", name));
+                    return Err(Error::conflict(message).with("attribute", name));
                 }
             }
             Guard::Omap { key, value } => {
                 let found = object.omap_get(std::slice::from_ref(key))?;
                 let stored = found.first().map_or(&[][..], |(_, stored)| stored);
                 if stored != value {
-                    return Err(Error::new(ErrorKind::Conflict, "the omap value differs")
-                        .with("key", key.escape_ascii()));
+                    return Err(Error::conflict("the omap value differs").with("key", key.escape_ascii()));
                 }
             }
         }
@@ -157,11 +156,11 @@ fn check_guards(object: &mut dyn ObjectState, guards: &[Guard]) -> Result<()> {
 }
 
 pub(crate) fn no_such_object() -> Error {
-    Error::new(ErrorKind::NotFound, "no such object")
+    Error::not_found("no such object")
 }
 
 pub(crate) fn no_such_xattr(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such attribute").with("attribute", name)
+    Error::not_found("no such attribute").with("attribute", name)
 }
 
 /// The effect of zeroing a range on an object of `size_bytes`.

@@ -1,9 +1,7 @@
 //! Pages of a listing. Both engines sort objects by `namespace NUL name`. A token is the last
 //! object of its page.
 
-use benthic_core::{
-    Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names,
-};
+use benthic_core::{Error, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, limits, names};
 use bytes::Bytes;
 
 /// Maximum number of objects that one page examines, so that a rare prefix over all namespaces
@@ -24,9 +22,8 @@ pub(crate) fn decode(key: &[u8]) -> Option<ObjectId> {
 }
 
 pub(crate) fn decode_token(token: &ListToken) -> Result<ObjectId> {
-    decode(&token.0).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "the token does not come from a listing of this pool")
-    })
+    decode(&token.0)
+        .ok_or_else(|| Error::invalid_argument("the token does not come from a listing of this pool"))
 }
 
 /// The token of a page that ends with this object.

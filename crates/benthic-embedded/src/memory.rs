@@ -8,9 +8,9 @@ use crate::execute::{
 use crate::listing::{Lister, decode_token, encode, token_of};
 use async_trait::async_trait;
 use benthic_core::{
-    ClassCall, ClassHost, ClassInfo, Error, ErrorKind, ExecOp, FsckReport, ListPage, ListRequest, ListToken,
-    LogLevel, ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadReply, Result, Stat, Store,
-    WriteOp, WriteReply, names,
+    ClassCall, ClassHost, ClassInfo, Error, ExecOp, FsckReport, ListPage, ListRequest, ListToken, LogLevel,
+    ObjectAccess, ObjectAddress, ObjectId, OmapPage, Pool, ReadOp, ReadReply, Result, Stat, Store, WriteOp,
+    WriteReply, names,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -38,7 +38,7 @@ impl Store for MemStore {
         names::check_pool_name(name).map_err(|error| error.with_op("create pool"))?;
         let mut pools = self.pools.lock();
         if pools.contains_key(name) {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists")
+            return Err(Error::already_exists("the pool already exists")
                 .with_op("create pool")
                 .with("pool", name));
         }
@@ -88,7 +88,7 @@ impl Store for MemStore {
 }
 
 pub(crate) fn no_such_pool(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
+    Error::not_found("no such pool").with("pool", name)
 }
 
 struct MemPool {
@@ -291,7 +291,7 @@ impl ObjectAccess for Staged<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if exclusive && self.now().is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the object already exists"));
+            return Err(Error::already_exists("the object already exists"));
         }
         self.touch();
         Ok(())

@@ -72,7 +72,7 @@ impl WorkDir {
         };
         if occupied {
             let message = "the saved objects need a new store; name a directory that does not exist";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("dir", into.display()));
+            return Err(Error::already_exists(message).with("dir", into.display()));
         }
         let mut name = into.as_os_str().to_owned();
         name.push(".salvage");

@@ -1,6 +1,6 @@
 //! A pool of threads for operations that may block. Its queue is bounded.
 
-use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
+use benthic_core::{Error, Result, WORKER_THREAD};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,10 +47,9 @@ impl Workers {
     pub fn submit(&self, job: Job) {
         let mut queue = self.shared.queue.lock();
         let refused = if queue.stopping {
-            Error::new(ErrorKind::Unavailable, "the store is closed")
+            Error::unavailable("the store is closed")
         } else if queue.jobs.len() >= QUEUED_MAX {
-            Error::new(ErrorKind::Busy, "too many operations are queued; keep fewer in flight")
-                .with("queued_max", QUEUED_MAX)
+            Error::busy("too many operations are queued; keep fewer in flight").with("queued_max", QUEUED_MAX)
         } else {
             queue.jobs.push_back(job);
             self.shared.wake.notify_one();
@@ -83,9 +82,10 @@ impl Workers {
 }
 
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(|e| {
-        Error::new(ErrorKind::Unavailable, "a thread cannot be started").with("thread", name).with_source(e)
-    })
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(run)
+        .map_err(|e| Error::unavailable("a thread cannot be started").with("thread", name).with_source(e))
 }
 
 impl Drop for Workers {

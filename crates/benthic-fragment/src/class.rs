@@ -171,7 +171,7 @@ impl MethodObject<'_, '_> {
         let len_bytes = range.end - range.start;
         let data = self.context.read(range.start, len_bytes)?;
         if data.len() as u64 != len_bytes {
-            return Err(Error::new(ErrorKind::Corrupt, "the object is shorter than its footer says")
+            return Err(Error::corrupt("the object is shorter than its footer says")
                 .with("offset_bytes", range.start)
                 .with("len_bytes", len_bytes));
         }

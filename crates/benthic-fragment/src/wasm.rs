@@ -10,7 +10,7 @@ use arrow::array::{
     StringViewArray,
 };
 use arrow::datatypes::{DataType, Field, FieldRef};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_wasm::{Calls, Function};
 use bytes::Bytes;
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
@@ -72,7 +72,7 @@ impl WasmFunction {
 }
 
 fn refuse<T>(message: &str) -> Result<T> {
-    Err(external(Error::new(ErrorKind::InvalidArgument, message)))
+    Err(external(Error::invalid_argument(message)))
 }
 
 impl fmt::Debug for WasmFunction {
@@ -129,7 +129,7 @@ impl ScalarUDFImpl for WasmFunction {
         let given = value.data_type();
         if !is_text(given) && !is_binary(given) {
             let message = "the input of a method is text or binary; CAST(… AS VARCHAR) makes a text";
-            let error = Error::new(ErrorKind::InvalidArgument, message);
+            let error = Error::invalid_argument(message);
             return Err(external(error.with("type", given)));
         }
         Ok(Arc::new(Field::new(NAME, given.clone(), true)))
@@ -184,7 +184,7 @@ impl Outputs {
             len_bytes += output.as_ref().map_or(0, Bytes::len);
             if len_bytes > len_bytes_max {
                 let message = "the outputs of a method for one batch of rows are too large";
-                let error = Error::new(ErrorKind::LimitExceeded, message);
+                let error = Error::limit_exceeded(message);
                 return Err(external(error.with("len_bytes_max", len_bytes_max)));
             }
             outputs.push(output);
@@ -218,6 +218,6 @@ pub fn text<'a>(output: &'a [u8], name: &str, instead: &str) -> Result<&'a str> 
     std::str::from_utf8(output).map_err(|_| {
         let message = format!("the output of the method is not valid UTF-8; {instead}");
         let (class, method) = name.split_once('.').unwrap_or((name, ""));
-        external(Error::new(ErrorKind::ClassFailed, message).with("class", class).with("method", method))
+        external(Error::class_failed(message).with("class", class).with("method", method))
     })
 }

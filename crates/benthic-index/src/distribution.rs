@@ -19,7 +19,7 @@ use crate::page::{Reader, push_number};
 use crate::ranges::{Ranges, is_within};
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::take;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// Maximum number of parts of equal size.
 pub const BUCKETS_MAX: usize = 32;
@@ -58,9 +58,8 @@ impl Distribution {
         let last = rows.saturating_sub(1) as u32;
         let next = UInt32Array::from_iter_values(sample.values().iter().map(|row| (row + 1).min(last)));
         let keys_of = |rows: &UInt32Array| {
-            let sample = take(column, rows, None).map_err(|source| {
-                Error::new(ErrorKind::Internal, "rows cannot be sampled").with_source(source)
-            })?;
+            let sample = take(column, rows, None)
+                .map_err(|source| Error::internal("rows cannot be sampled").with_source(source))?;
             Keys::of(&[sample])
         };
         let (keys, next) = (keys_of(&sample)?, keys_of(&next)?);
@@ -168,17 +167,14 @@ impl Distribution {
     /// `Corrupt`; `Unsupported` for a format newer than this build's.
     pub fn decode(bytes: &[u8]) -> Result<Distribution> {
         let corrupt = |fault: &str| {
-            Error::new(
-                ErrorKind::Corrupt,
-                format!("the distribution of a column's values is damaged: {fault}"),
-            )
+            Error::corrupt(format!("the distribution of a column's values is damaged: {fault}"))
         };
         let mut reader = Reader(bytes);
         let [format] = reader.word().map_err(|_| corrupt("it is empty"))?;
         if format != FORMAT {
             let message =
                 "the format of a distribution of values is newer than this build; use a newer build";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("format", format));
+            return Err(Error::unsupported(message).with("format", format));
         }
         let damaged = |_| corrupt("a number or a bound is truncated");
         let distinct = u64::from(reader.number().map_err(damaged)?);

@@ -4,7 +4,7 @@ use crate::directory::PAGES_MAX;
 use crate::key::Keys;
 use crate::page::{PAGE_BYTES_MAX, too_large};
 use arrow::array::{Array, ArrayRef, AsArray};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ops::Range;
 
 /// Maximum number of elements of an object. An element takes at least a byte of a page, unless rows
@@ -30,9 +30,8 @@ impl Elements {
             [column] => column.as_list_opt::<i32>(),
             _ => None,
         };
-        let lists = lists.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "an index of elements has one column, of lists")
-        })?;
+        let lists =
+            lists.ok_or_else(|| Error::invalid_argument("an index of elements has one column, of lists"))?;
         // A slice of a column still has the elements of the whole column.
         let (offsets, rows) = (lists.value_offsets(), lists.len());
         let (first, end) = (offsets[0] as usize, offsets[rows] as usize);

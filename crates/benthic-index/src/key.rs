@@ -9,7 +9,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
 };
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::sync::Arc;
 
 /// Maximum number of columns of an index.
@@ -84,10 +84,7 @@ impl Keys {
     pub fn of(columns: &[ArrayRef]) -> Result<Keys> {
         let rows = columns.first().map_or(0, |column| column.len());
         if columns.iter().any(|column| column.len() != rows) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the columns of a key have different lengths",
-            ));
+            return Err(Error::invalid_argument("the columns of a key have different lengths"));
         }
         let columns: Vec<Values> = columns.iter().map(Values::of).collect::<Result<_>>()?;
         let mut keys =
@@ -142,7 +139,7 @@ impl Values {
     fn of(column: &ArrayRef) -> Result<Values> {
         let kind = Kind::of(column.data_type()).ok_or_else(|| {
             let message = "columns of this type cannot be indexed; choose others";
-            Error::new(ErrorKind::Unsupported, message).with("type", column.data_type())
+            Error::unsupported(message).with("type", column.data_type())
         })?;
         Ok(match kind {
             Kind::Bool => Values::Bool(column.as_boolean().clone()),
@@ -211,7 +208,7 @@ pub fn push_text(value: &[u8], key: &mut Vec<u8>) {
 pub fn as_strings(column: &ArrayRef) -> Result<StringArray> {
     match Kind::of(column.data_type()) {
         Some(Kind::Text) => Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone()),
-        _ => Err(Error::new(ErrorKind::Unsupported, "words are in strings only; choose a column of strings")
+        _ => Err(Error::unsupported("words are in strings only; choose a column of strings")
             .with("type", column.data_type())),
     }
 }
@@ -222,7 +219,7 @@ fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
     let strict = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(column, to, &strict)
-        .map_err(|source| Error::new(ErrorKind::Internal, "a key cannot be computed").with_source(source))
+        .map_err(|source| Error::internal("a key cannot be computed").with_source(source))
 }
 
 /// Flips the sign bit so that negative numbers sort first.

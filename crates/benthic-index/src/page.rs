@@ -4,7 +4,7 @@
 //! so that a value stored under a wrong key is detected.
 
 use crate::key::KEY_BYTES_MAX;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -26,12 +26,12 @@ pub fn page_key(index: u32, page: u16) -> Bytes {
 pub(crate) fn corrupt(what: &str) -> Error {
     let message =
         format!("an index page is damaged: {what}; `benthic table index POOL/TABLE --rebuild` rebuilds it");
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt(message)
 }
 
 pub(crate) fn too_large(rows: usize) -> Error {
     let message = "an object has too many rows and too long keys for an index; make objects smaller";
-    Error::new(ErrorKind::LimitExceeded, message).with("rows", rows)
+    Error::limit_exceeded(message).with("rows", rows)
 }
 
 /// Prefixes a body with version and checksum. Public for tests that forge bodies.
@@ -44,7 +44,7 @@ pub(crate) fn body<'v>(key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     let (frame, body) = value.split_at_checked(FRAME_BYTES).ok_or_else(|| corrupt("it is too short"))?;
     if frame[0] != VERSION {
         let message = "the index has a newer format than this build can read; use a newer build";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("format", frame[0]));
+        return Err(Error::unsupported(message).with("format", frame[0]));
     }
     match checksum(key, body).to_le_bytes() == frame[1..] {
         true => Ok(body),

@@ -6,7 +6,7 @@ use crate::page::{PAGE_BYTES_MAX, Runs, too_large};
 use crate::probe::ANY_WORD;
 use crate::words::{words, write_key};
 use arrow::array::{Array, ArrayRef};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -62,7 +62,7 @@ impl Postings {
     pub fn of(columns: &[ArrayRef]) -> Result<Postings> {
         let [column] = columns else {
             let message = "an index of words has one column";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("columns", columns.len()));
+            return Err(Error::invalid_argument(message).with("columns", columns.len()));
         };
         let texts = as_strings(column)?;
         let mut numbers: HashMap<Box<[u8]>, u32> = HashMap::new();

@@ -5,7 +5,7 @@ use crate::page;
 use crate::probes::Probes;
 use crate::ranges::{RANGES_MAX, Ranges, is_within};
 use crate::words::{TextQuery, tokenizer};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 
 /// The key of rows that may contain any word, in an index of words. No word has it.
@@ -91,8 +91,7 @@ impl Probe {
     /// `LimitExceeded` for too many ranges; `InvalidArgument` for more columns than the index has.
     pub fn new(index: &Definition, columns: &[Ranges]) -> Result<Probe> {
         if columns.is_empty() || columns.len() > index.columns.len() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the index has fewer columns")
-                .with("columns", columns.len()));
+            return Err(Error::invalid_argument("the index has fewer columns").with("columns", columns.len()));
         }
         let range = |(low, high): (Vec<u8>, Vec<u8>)| KeyRange { low: low.into(), high: high.into() };
         let ranges = Ranges::join(columns)?.into_iter().map(range).collect();

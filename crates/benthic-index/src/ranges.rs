@@ -2,7 +2,7 @@
 
 use crate::key::{self, Keys, NULL, VALUE};
 use arrow::array::ArrayRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::cmp::Ordering;
 
 /// Maximum number of key ranges of a probe.
@@ -126,8 +126,9 @@ impl Ranges {
         let mut joined: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
         for column in columns {
             if joined.len().saturating_mul(column.len()) > RANGES_MAX {
-                return Err(Error::new(ErrorKind::LimitExceeded, "too many ranges to look up")
-                    .with("ranges_max", RANGES_MAX));
+                return Err(
+                    Error::limit_exceeded("too many ranges to look up").with("ranges_max", RANGES_MAX)
+                );
             }
             let longer = |start: &(Vec<u8>, Vec<u8>)| {
                 let (low_start, high_start) = start.clone();
@@ -145,7 +146,7 @@ fn of_one(value: &ArrayRef) -> Result<Vec<u8>> {
     let keys = Keys::of(std::slice::from_ref(value))?;
     match keys.len() {
         1 => Ok(keys.get(0).to_vec()),
-        _ => Err(Error::new(ErrorKind::Internal, "a bound is one value").with("values", keys.len())),
+        _ => Err(Error::internal("a bound is one value").with("values", keys.len())),
     }
 }
 

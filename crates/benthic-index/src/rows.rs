@@ -1,7 +1,7 @@
 //! A set of row numbers of an object, as ranges, with union, intersection and difference.
 
 use crate::page::{Reader, push_number};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ops::Range;
 
 /// Row numbers of an object, as ascending ranges with gaps between them.
@@ -114,7 +114,7 @@ impl Rows {
     /// # Errors
     /// `Corrupt` if [`encode`](Rows::encode) does not return such bytes for such an object.
     pub fn decode(bytes: &[u8], of: u32) -> Result<Rows> {
-        let damaged = || Error::new(ErrorKind::Corrupt, "a set of rows is damaged");
+        let damaged = || Error::corrupt("a set of rows is damaged");
         let mut ranges: Vec<Range<u32>> = Vec::with_capacity(bytes.len() / 2);
         let mut bytes = Reader(bytes);
         while !bytes.is_empty() {

@@ -40,7 +40,7 @@ pub(crate) async fn collect(
                 ErrorKind::NotFound => {
                     let message =
                         "an object for the method does not exist; `benthic ls POOL` lists the objects";
-                    Error::new(ErrorKind::NotFound, message)
+                    Error::not_found(message)
                 }
                 _ => error,
             };
@@ -61,5 +61,5 @@ pub fn check_none(class: &str, objects: &[OtherObject]) -> Result<()> {
     }
     let message = "only methods of WebAssembly classes take other objects, and no such class is deployed here; \
                    call it without them, or see `benthic class ls --pool POOL`";
-    Err(Error::new(ErrorKind::Unsupported, message).with("class", class))
+    Err(Error::unsupported(message).with("class", class))
 }

@@ -7,7 +7,7 @@
 
 use crate::exit::Outcome;
 use crate::output::Output;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command};
 use serde::{Deserialize, Serialize};
@@ -37,9 +37,8 @@ struct Argument {
 /// Those of the output.
 pub fn print(command: &Command, out: &Output) -> Outcome {
     let definition = Definition::of(command);
-    let json = serde_json::to_vec(&definition.commands).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the command line cannot be described").with_source(error)
-    })?;
+    let json = serde_json::to_vec(&definition.commands)
+        .map_err(|error| Error::internal("the command line cannot be described").with_source(error))?;
     out.write_bytes(&json)
 }
 

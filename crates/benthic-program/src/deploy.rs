@@ -2,7 +2,7 @@
 
 use crate::store::OpenStore;
 use benthic_class_names::CEPH_CLASSES;
-use benthic_core::{Error, ErrorKind, Pool, Result, SystemClock};
+use benthic_core::{Error, Pool, Result, SystemClock};
 use benthic_wasm::deployed::{self, Actor, DeployedClass};
 use benthic_wasm::{Limits, Module, ModuleId, SigningKey};
 use bytes::Bytes;
@@ -37,14 +37,14 @@ impl OpenStore {
         let writing = module.manifest().methods.iter().find(|method| method.writes);
         if let Some(method) = writing.filter(|_| !deployment.may_write) {
             let message = "the method writes; `--allow write` deploys such a class";
-            return Err(Error::new(ErrorKind::PermissionDenied, message).with("method", &method.name));
+            return Err(Error::permission_denied(message).with("method", &method.name));
         }
         let name = &module.manifest().class;
         if CEPH_CLASSES.contains(&name.as_str())
             || self.classes_for_call(pool.name(), None, name).await?.iter().any(|class| class.name == *name)
         {
             let message = "Benthic or Ceph has a class of this name, which calls would use; choose another";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("class", name));
+            return Err(Error::already_exists(message).with("class", name));
         }
         deployed::deploy(pool, wasm, limits, actor(&actor_name())).await
     }
@@ -74,7 +74,7 @@ fn limits(deployment: &Deployment) -> Result<Limits> {
     };
     if limits.clamped() != limits {
         let message = "the fuel or the memory of a call is larger than the engine allows";
-        return Err(Error::new(ErrorKind::InvalidArgument, message)
+        return Err(Error::invalid_argument(message)
             .with("fuel_max", Limits::MAX.fuel)
             .with("memory_bytes_max", Limits::MAX.memory_bytes));
     }

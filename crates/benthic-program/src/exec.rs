@@ -80,7 +80,7 @@ impl OpenStore {
             return Ok(());
         }
         let message = "the OSDs have no library that runs WebAssembly; `benthic class install libcls_wasm_1.so` installs it";
-        Err(Error::new(ErrorKind::Unsupported, message).with("pool", pool.name()))
+        Err(Error::unsupported(message).with("pool", pool.name()))
     }
 }
 
@@ -211,7 +211,7 @@ impl PreparedCall {
     pub async fn reducer(&mut self, pool: &dyn Pool, method: &str) -> Result<Reducer> {
         let Some(module) = &mut self.module else {
             let message = "only a WebAssembly class has a method that merges results";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("class", &self.call.class));
+            return Err(Error::unsupported(message).with("class", &self.call.class));
         };
         let wasm = match module.wasm.take() {
             Some(wasm) => wasm,

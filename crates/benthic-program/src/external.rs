@@ -1,7 +1,7 @@
 //! Programs of the system, such as `mount`, that a command runs for a moment.
 
 use crate::store::blocking;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -17,8 +17,7 @@ pub fn is_installed((program, _): Program) -> bool {
 
 /// The error for a program that is missing.
 pub fn missing((program, package): Program) -> Error {
-    let message = format!("the program {program} is missing; `apt-get install {package}` installs it");
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(format!("the program {program} is missing; `apt-get install {package}` installs it"))
 }
 
 /// Runs a program to its end and returns its output.
@@ -33,7 +32,7 @@ pub async fn run(program: Program, args: &[&OsStr]) -> Result<String> {
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let last = stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed no error");
-    Err(Error::new(ErrorKind::Unavailable, format!("a program failed: {}", last.trim()))
+    Err(Error::unavailable(format!("a program failed: {}", last.trim()))
         .with("command", format_args!("{} {}", program.0, shown.join(" "))))
 }
 
@@ -46,7 +45,7 @@ pub async fn output(program: Program, args: &[&OsStr]) -> Result<Output> {
     blocking(move || {
         Command::new(program.0).args(args).stdin(Stdio::null()).output().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => missing(program),
-            _ => Error::new(ErrorKind::Unavailable, format!("cannot run {}", program.0)).with_source(error),
+            _ => Error::unavailable(format!("cannot run {}", program.0)).with_source(error),
         })
     })
     .await

@@ -69,7 +69,7 @@ pub fn read_file(path: &Path) -> Result<Content> {
     let before = file.metadata().map_err(&failed)?;
     if before.is_dir() {
         let message = "this is a directory; `benthic cp -r` copies directories";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        return Err(Error::invalid_argument(message).with("path", path.display()));
     }
     check_size(before.len())?;
     let data = read_limited(&mut file, before.len(), &failed)?;
@@ -77,7 +77,7 @@ pub fn read_file(path: &Path) -> Result<Content> {
     let unchanged = (before.len(), modified_unix_ns(&before)) == (after.len(), modified_unix_ns(&after));
     if before.is_file() && !(unchanged && data.len() as u64 == before.len()) {
         let message = "the file changed while it was read; repeat the command";
-        return Err(Error::new(ErrorKind::Conflict, message).with("path", path.display()));
+        return Err(Error::conflict(message).with("path", path.display()));
     }
     Ok(Content { data, modified_unix_ns: modified_unix_ns(&before) })
 }
@@ -118,7 +118,7 @@ async fn from_stdin<T: Send + 'static>(
     tokio::select! {
         read = receiver => match read {
             Ok(read) => Ok(read?),
-            Err(_) => Err(Error::new(ErrorKind::Internal, "the thread that read stdin ended early").into()),
+            Err(_) => Err(Error::internal("the thread that read stdin ended early").into()),
         },
         () = interrupt::wait() => Err(Failure::Interrupted),
     }
@@ -140,8 +140,7 @@ pub fn check_size(len_bytes: u64) -> Result<()> {
     if len_bytes <= limits::OBJECT_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::LimitExceeded,
+    Err(Error::limit_exceeded(
         "an object holds at most 128 MiB; `benthic cp --stripe` spreads a file over several objects",
     )
     .with("len_bytes_max", limits::OBJECT_BYTES_MAX))
@@ -169,7 +168,7 @@ pub fn is_inside(path: &Path, directory: &Path) -> bool {
 pub fn local_path(directory: &Path, name: &str) -> Result<PathBuf> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         let message = "the object's name is not a path inside the destination; fetch it with `benthic get`";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name));
+        return Err(Error::invalid_argument(message).with("name", name));
     }
     Ok(directory.join(name))
 }
@@ -317,7 +316,7 @@ impl NewFile {
         let mut mode = 0o666;
         let target = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
-                return Err(Error::new(ErrorKind::InvalidArgument, "this is a directory; name a file in it")
+                return Err(Error::invalid_argument("this is a directory; name a file in it")
                     .with("path", path.display()));
             }
             Ok(metadata) if metadata.is_file() && is_descriptor(path) => {
@@ -337,19 +336,19 @@ impl NewFile {
         };
         let parent = parent_of(&target);
         if !parent.is_dir() {
-            return Err(Error::new(ErrorKind::NotFound, "there is no such directory; create it first")
+            return Err(Error::not_found("there is no such directory; create it first")
                 .with("path", parent.display()));
         }
         // The original error names the temporary file, which means nothing to the user.
         let temporary = open(parent, &target, mode).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 let message = "no permission to create a file in this directory";
-                Error::new(ErrorKind::PermissionDenied, message).with("path", parent.display())
+                Error::permission_denied(message).with("path", parent.display())
             }
-            io::ErrorKind::AlreadyExists => Error::new(ErrorKind::AlreadyExists, error.to_string()),
+            io::ErrorKind::AlreadyExists => Error::already_exists(error.to_string()),
             io::ErrorKind::ResourceBusy => {
                 let message = "another program writes this file; wait until it has ended";
-                Error::new(ErrorKind::Busy, message).with("path", path.display())
+                Error::busy(message).with("path", path.display())
             }
             _ => failed(error),
         })?;
@@ -373,7 +372,7 @@ impl NewFile {
         file.write(data)?;
         if !file.is_regular() {
             let message = "this is a device or a pipe; name a file";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         file.finish_durably()
     }
@@ -421,8 +420,7 @@ impl NewFile {
                 let cut = cut.and_then(|()| temporary.seek(io::SeekFrom::Start(len_bytes)));
                 cut.map(|_| ()).map_err(failed("cannot write the file", target))
             }
-            NewFile::Special { .. } => Err(Error::new(
-                ErrorKind::Unsupported,
+            NewFile::Special { .. } => Err(Error::unsupported(
                 "cannot discard data that a device or pipe has received; write to a file",
             )),
         }

@@ -5,7 +5,7 @@
 //! [`list`] of results. The output is one result, which is an item of the next list. Results are
 //! merged in batches, so the memory does not depend on their number.
 
-use benthic_core::{ClassRegistry, Error, ErrorKind, ObjectId, Pool, Result, Store, WriteOp};
+use benthic_core::{ClassRegistry, Error, ObjectId, Pool, Result, Store, WriteOp};
 use benthic_embedded::{MemStore, Options};
 use benthic_wasm::{Call, Limits, Module, Wasm, list};
 use bytes::Bytes;
@@ -35,7 +35,7 @@ impl Reducer {
         if !module.manifest().method(method)?.merges {
             let message =
                 "the method does not merge results; a method that does has `\"merges\": true` in class.json";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", method));
+            return Err(Error::invalid_argument(message).with("method", method));
         }
         let store = MemStore::new(Options::default().with_classes(ClassRegistry::new().with(Wasm::new())));
         store.create_pool("reduce").await?;

@@ -304,5 +304,5 @@ fn no_such_pool(name: &str, pools: &[String], may_create: bool) -> Error {
         None if pools.is_empty() => format!("`benthic pool create {name}` creates it"),
         None => format!("`benthic pool ls` lists the pools, `benthic pool create {name}` creates this one"),
     };
-    Error::new(ErrorKind::NotFound, format!("no such pool; {hint}")).with("pool", name)
+    Error::not_found(format!("no such pool; {hint}")).with("pool", name)
 }

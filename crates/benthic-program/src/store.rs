@@ -103,7 +103,7 @@ fn local_conf() -> Option<PathBuf> {
 pub async fn salvage(from: &str, into: &str) -> Result<SalvageReport> {
     let (StoreUri::File(from), StoreUri::File(into)) = (from.parse()?, into.parse()?) else {
         let message = "both stores must be directories, as file:DIR; a Ceph cluster repairs itself";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("store", from).with("into", into));
+        return Err(Error::unsupported(message).with("store", from).with("into", into));
     };
     blocking(move || benthic_embedded::salvage(&from, &into, &Options::default())).await
 }
@@ -112,8 +112,7 @@ fn explain_open(error: Error, uri: &str, create: bool) -> Error {
     if create || error.kind() != ErrorKind::NotFound {
         return error.with("store", uri);
     }
-    Error::new(
-        ErrorKind::NotFound,
+    Error::not_found(
         "there is no store here; `benthic pool create POOL` creates one, --store selects another",
     )
     .with("store", uri)
@@ -126,7 +125,7 @@ fn explain_open(error: Error, uri: &str, create: bool) -> Error {
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(panic) => Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)),
+        Err(panic) => Err(Error::internal("a task panicked").with_source(panic)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The server's side of TLS, from PEM files.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static, path: &Path) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "invalid PEM file, or certificate and key do not match")
+    Error::invalid_argument("invalid PEM file, or certificate and key do not match")
         .with("path", path.display())
         .with_source(error)
 }

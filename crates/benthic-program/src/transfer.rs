@@ -101,9 +101,10 @@ pub async fn upload(
     source: Option<&Source>,
 ) -> Result<u64> {
     benthic_core::op::check_object_size(data.len() as u64)?;
-    let record = source.map(serde_json::to_vec).transpose().map_err(|error| {
-        Error::new(ErrorKind::Internal, "cannot write the source attribute").with_source(error)
-    })?;
+    let record = source
+        .map(serde_json::to_vec)
+        .transpose()
+        .map_err(|error| Error::internal("cannot write the source attribute").with_source(error))?;
     let with_record = |op: WriteOp| match &record {
         Some(record) => op.set_xattr(SOURCE_XATTR, record.clone()),
         None => op.remove_xattr(SOURCE_XATTR),
@@ -143,14 +144,13 @@ pub(crate) async fn write_next(
     replaces: bool,
 ) -> Result<u64> {
     if crate::interrupt::is_set() && !replaces {
-        return Err(Error::new(ErrorKind::Unavailable, "interrupted before the object was complete"));
+        return Err(Error::unavailable("interrupted before the object was complete"));
     }
     pool.write(object, append).await.map(|reply| reply.version)
 }
 
 fn conflict(cause: Error) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
+    Error::conflict(
         "another client wrote to the object during the upload; check the object, then repeat the command",
     )
     .with_source(cause)
@@ -260,9 +260,7 @@ impl<'a> OmapDownload<'a> {
 
 fn explain_change(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Conflict => {
-            Error::new(ErrorKind::Conflict, "the object changed while it was read; read it again")
-        }
+        ErrorKind::Conflict => Error::conflict("the object changed while it was read; read it again"),
         _ => error,
     }
 }

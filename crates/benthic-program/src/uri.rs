@@ -1,6 +1,6 @@
 //! Store URIs, as people type them.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ impl FromStr for StoreUri {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<StoreUri> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("store", text);
+        let invalid = |message: &str| Error::invalid_argument(message).with("store", text);
         match text.split_once(':') {
             Some(("file", "")) => Err(invalid("file: needs a directory, such as file:./benthic-data")),
             Some(("file", dir)) if dir.contains('\0') => {

@@ -9,7 +9,7 @@
 //! - Errors are in a queue of the thread, which the failed call has filled.
 
 use crate::keys::Keys;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_long, c_uchar, c_uint, c_ulong, c_void};
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -88,7 +88,7 @@ fn api() -> Result<&'static Api> {
     });
     loaded.as_ref().map_err(|reason| {
         let message = "cannot open OpenSSL 3, which TLS with shared keys needs; install it (Debian: apt-get install libssl3)";
-        Error::new(ErrorKind::Unsupported, message).with_source(reason.clone())
+        Error::unsupported(message).with_source(reason.clone())
     })
 }
 
@@ -121,8 +121,7 @@ impl Context {
         let api = api()?;
         let keys = Arc::new(keys);
         let failed = || {
-            let message = "OpenSSL does not offer TLS 1.3 with shared keys";
-            Error::new(ErrorKind::Unsupported, message).with_source(last_error(api))
+            Error::unsupported("OpenSSL does not offer TLS 1.3 with shared keys").with_source(last_error(api))
         };
         // SAFETY: no preconditions.
         let handle = unsafe {

@@ -1,7 +1,7 @@
 //! The file of keys, in the format of GnuTLS' `psktool`: a line `IDENTITY:KEY` each, the key in
 //! hexadecimal digits.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Keys {
         keys.map_err(|reason| {
             let message =
                 format!("invalid file of TLS keys: {reason}; `psktool` of gnutls-bin writes such files");
-            Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
+            Error::invalid_argument(message).with("path", path.display())
         })
     }
 

@@ -69,8 +69,7 @@ fn output((result, status): (ErrnoResult<Vec<u8>>, String)) -> Result<Vec<u8>> {
 /// output.
 fn check_manager_output(output: Vec<u8>) -> Result<Vec<u8>> {
     if output.is_empty() {
-        let message = "the manager sent an empty answer: it may have ended";
-        return Err(Error::new(ErrorKind::Unavailable, message));
+        return Err(Error::unavailable("the manager sent an empty answer: it may have ended"));
     }
     Ok(output)
 }

@@ -88,7 +88,7 @@ impl Progress {
     pub fn begin_change(&self) -> Result<()> {
         let mut stage = self.0.lock();
         if *stage == Stage::GivenUp {
-            return Err(Error::new(ErrorKind::Unavailable, "the caller no longer waits"));
+            return Err(Error::unavailable("the caller no longer waits"));
         }
         *stage = Stage::Changing;
         Ok(())
@@ -106,22 +106,21 @@ impl Progress {
     fn give_up(&self) -> Error {
         match std::mem::replace(&mut *self.0.lock(), Stage::GivenUp) {
             Stage::Changing => outcome_unknown(),
-            Stage::Reading | Stage::GivenUp => Error::new(
-                ErrorKind::Unavailable,
-                "the cluster did not answer in time; `ceph -s` shows its state",
-            ),
+            Stage::Reading | Stage::GivenUp => {
+                Error::unavailable("the cluster did not answer in time; `ceph -s` shows its state")
+            }
         }
     }
 }
 
 fn outcome_unknown() -> Error {
     let message = "no monitor answered in time, and the change may have happened; check before you repeat it";
-    Error::new(ErrorKind::OutcomeUnknown, message)
+    Error::outcome_unknown(message)
 }
 
 fn all_stuck() -> Error {
     let message = "all threads wait for a cluster that does not answer; `ceph -s` shows its state";
-    Error::new(ErrorKind::Unavailable, message).with("threads", THREADS)
+    Error::unavailable(message).with("threads", THREADS)
 }
 
 impl Blocking {
@@ -136,9 +135,10 @@ impl Blocking {
         let blocking = Blocking(Arc::clone(&shared));
         let spawn = |name: String, body: fn(&Shared)| {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new().name(name).spawn(move || body(&shared)).map_err(|error| {
-                Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error)
-            })
+            std::thread::Builder::new()
+                .name(name)
+                .spawn(move || body(&shared))
+                .map_err(|error| Error::unavailable("cannot start a thread").with_source(error))
         };
         spawn("rados-watch".to_owned(), watch)?;
         for index in 0..THREADS {
@@ -182,7 +182,7 @@ impl Blocking {
         };
         self.push(Job { run: Box::new(move |progress| answer(job(progress))), caller })?;
         drop(sender);
-        receiver.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a job panicked")))
+        receiver.await.unwrap_or_else(|_| Err(Error::internal("a job panicked")))
     }
 
     /// The oldest job with a waiting caller: its start, and the cause of its wait.
@@ -198,7 +198,7 @@ impl Blocking {
         }
         if jobs.queue.len() >= QUEUE_JOBS_MAX {
             let message = "too many listings and pool commands at once; try again later";
-            return Err(Error::new(ErrorKind::Busy, message).with("jobs_max", QUEUE_JOBS_MAX));
+            return Err(Error::busy(message).with("jobs_max", QUEUE_JOBS_MAX));
         }
         jobs.queue.push_back(job);
         drop(jobs);

@@ -10,7 +10,7 @@
 //! other operations should survive the loss of an OSD. Calls of built-in classes keep it, too:
 //! their methods always check the deadline.
 
-use benthic_core::{Clock, Error, ErrorKind, Result, limits};
+use benthic_core::{Clock, Error, Result, limits};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,9 +79,10 @@ impl CallTimeouts {
         let shared = Shared { timeout, clock, calls: Mutex::default(), changed: Condvar::new() };
         let timeouts = CallTimeouts(Arc::new(shared));
         let shared = Arc::clone(&timeouts.0);
-        std::thread::Builder::new().name("rados-calls".to_owned()).spawn(move || watch(&shared)).map_err(
-            |error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error),
-        )?;
+        std::thread::Builder::new()
+            .name("rados-calls".to_owned())
+            .spawn(move || watch(&shared))
+            .map_err(|error| Error::unavailable("cannot start a thread").with_source(error))?;
         Ok(timeouts)
     }
 

@@ -170,7 +170,7 @@ impl Login {
         for (key, value) in own.into_iter().chain(self.settings.clone()) {
             let value = c_string(value)?;
             cluster.set_conf(key, &value).map_err(|number| {
-                Error::new(ErrorKind::Internal, "librados does not know a setting")
+                Error::internal("librados does not know a setting")
                     .with("setting", key.to_string_lossy())
                     .with("errno", number)
             })?;
@@ -192,7 +192,7 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
     });
     if taken.is_err() {
         let message = "too many connections wait for monitors that do not answer; try again later";
-        return Err(Error::new(ErrorKind::Unavailable, message).with("connections_max", CONNECTING_MAX));
+        return Err(Error::unavailable(message).with("connections_max", CONNECTING_MAX));
     }
     let (sender, receiver) = mpsc::channel();
     let connect = move || {
@@ -203,7 +203,7 @@ fn connect_within(limit: Duration, cluster: Cluster) -> Result<ErrnoResult<Clust
     };
     std::thread::Builder::new().name("rados-connect".to_owned()).spawn(connect).map_err(|error| {
         CONNECTING.fetch_sub(1, Ordering::Relaxed);
-        Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error)
+        Error::unavailable("cannot start a thread").with_source(error)
     })?;
     Ok(receiver.recv_timeout(limit).unwrap_or(Err(errno::ETIMEDOUT)))
 }
@@ -270,7 +270,6 @@ pub(crate) fn command(shared: &Shared, command: &Value) -> Result<(Vec<u8>, Stri
 
 pub(crate) fn ask<T: for<'de> Deserialize<'de>>(shared: &Shared, question: &Value) -> Result<T> {
     let (answer, _) = command(shared, question)?;
-    serde_json::from_slice(&answer).map_err(|error| {
-        Error::new(ErrorKind::Internal, "cannot parse the monitors' answer").with_source(error)
-    })
+    serde_json::from_slice(&answer)
+        .map_err(|error| Error::internal("cannot parse the monitors' answer").with_source(error))
 }

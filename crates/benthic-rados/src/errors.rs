@@ -11,8 +11,7 @@ use std::ffi::{CStr, CString};
 /// # Errors
 /// `InvalidArgument` for a NUL.
 pub(crate) fn c_string(text: impl Into<Vec<u8>>) -> Result<CString, Error> {
-    CString::new(text)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "a name contains a NUL").with_source(error))
+    CString::new(text).map_err(|error| Error::invalid_argument("a name contains a NUL").with_source(error))
 }
 
 /// The part of `bytes` that a C string can hold.
@@ -64,7 +63,7 @@ pub(crate) fn of_operation(number: i32, action: Action) -> Error {
 
 /// The error of an operation that librados dropped without an answer.
 pub(crate) fn lost(_: oneshot::Canceled) -> Error {
-    Error::new(ErrorKind::Internal, "librados dropped an operation")
+    Error::internal("librados dropped an operation")
 }
 
 /// A failed operation.
@@ -108,7 +107,7 @@ pub(crate) fn of_method(number: i32, call: &ClassCall, output: &[u8]) -> Failure
 pub(crate) fn of_refused_method(call: &ClassCall) -> Error {
     let message = "the client may not call methods; its OSD caps need x, as in `allow rwx pool=POOL` (or the OSDs may not load the \
          class: see osd_class_load_list)";
-    Error::new(ErrorKind::PermissionDenied, message).with("class", &call.class).with("method", &call.method)
+    Error::permission_denied(message).with("class", &call.class).with("method", &call.method)
 }
 
 /// The error of a monitor command. It includes the monitors' status line, if there is one.
@@ -142,7 +141,7 @@ pub(crate) fn of_connect(number: i32, id: &str, keys: &[FoundKey]) -> Error {
         let message = "this machine's librados cannot read a key in the keyring, because a newer release of Ceph made it; install \
                        the librados of that release, or give this client a key of the type aes in a keyring of its own \
                        (docs/guide/ceph.md, \"Releases of Ceph\")";
-        return Error::new(ErrorKind::Unsupported, message)
+        return Error::unsupported(message)
             .with("id", id)
             .with("key_of", &newer.owner)
             .with("key_type", newer.key_type)
@@ -174,7 +173,7 @@ pub(crate) fn of_connect(number: i32, id: &str, keys: &[FoundKey]) -> Error {
 }
 
 pub(crate) fn no_such_pool(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
+    Error::not_found("no such pool").with("pool", name)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ impl RadosPool {
         }
         self.shared().libraries.invalidate(&call.class);
         let Ok(message) = self.reason(context, object, call).await else { return error };
-        let explained = Error::new(ErrorKind::Unsupported, message);
+        let explained = Error::unsupported(message);
         error.context().fold(explained, |explained, (key, value)| explained.with(key, value))
     }
 
@@ -42,7 +42,7 @@ impl RadosPool {
     pub(crate) async fn late_call(&self, context: &IoCtx, object: &ObjectId, call: &ClassCall) -> Error {
         let message = "the method did not return in time, so the client cancelled the call; the method may still run or have \
              changed the object: find a hung OSD with `benthic health`, and do not repeat the call blindly";
-        let error = Error::new(ErrorKind::OutcomeUnknown, message)
+        let error = Error::outcome_unknown(message)
             .with("class", &call.class)
             .with("method", &call.method)
             .with("timeout_s", self.shared().calls.timeout().as_secs_f32());

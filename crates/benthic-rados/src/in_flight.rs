@@ -4,7 +4,7 @@
 //! async executor. So the connection raises librados' limits out of reach, and this module enforces
 //! its own: an operation above a limit waits without occupying a thread.
 
-use benthic_core::{Clock, Error, ErrorKind, ObjectAddress, Result};
+use benthic_core::{Clock, Error, ObjectAddress, Result};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -118,7 +118,7 @@ impl InFlight {
         receiver.await.map_err(|_| {
             let message = "the operation was not sent: too many are in flight, and the OSDs do not answer; `ceph health detail` shows \
                  which are down";
-            Error::new(ErrorKind::Unavailable, message)
+            Error::unavailable(message)
         })
     }
 

@@ -226,7 +226,7 @@ pub(crate) async fn answer<T: DeserializeOwned>(
         }
     }
     let message = "the OSD called the method, but did not return its output";
-    Err(Error::new(ErrorKind::Unavailable, message).with("library", library))
+    Err(Error::unavailable(message).with("library", library))
 }
 
 #[cfg(test)]

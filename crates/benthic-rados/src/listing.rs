@@ -11,8 +11,8 @@
 use crate::errors;
 use crate::ffi::{Cursor, IoCtx, ListedObject};
 use benthic_core::{
-    Action, Clock, Error, ErrorKind, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result,
-    Stopwatch, limits, names,
+    Action, Clock, Error, ListPage, ListRequest, ListToken, Namespaces, ObjectId, Result, Stopwatch, limits,
+    names,
 };
 use std::time::Duration;
 
@@ -190,8 +190,7 @@ impl Position {
             Some(Position { hash: u32::from_le_bytes(*hash), last })
         };
         decoded().ok_or_else(|| {
-            let message = "the token is not from a listing of this engine; list again without it";
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid_argument("the token is not from a listing of this engine; list again without it")
         })
     }
 }

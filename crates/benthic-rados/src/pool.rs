@@ -8,8 +8,8 @@ use crate::{read, write};
 use async_trait::async_trait;
 use benthic_class_names::CEPH_CLASS_PREFIX;
 use benthic_core::{
-    ClassCall, Error, ErrorKind, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, OptionalExtension,
-    Pool, ReadOp, ReadReply, Result, WriteOp, WriteReply, WriteStep,
+    ClassCall, Error, ExecOp, ListPage, ListRequest, MethodFlags, ObjectId, OptionalExtension, Pool, ReadOp,
+    ReadReply, Result, WriteOp, WriteReply, WriteStep,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -45,8 +45,7 @@ impl RadosPool {
     /// The I/O context of a namespace, through which the objects in it are addressed.
     async fn context(&self, namespace: &str) -> Result<Arc<IoCtx>> {
         if namespace == ALL_NAMESPACES {
-            let message = "Ceph reserves this namespace; use another name";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported("Ceph reserves this namespace; use another name"));
         }
         if let Some(context) = self.contexts.lock().get(namespace) {
             return Ok(Arc::clone(context));
@@ -97,7 +96,7 @@ impl RadosPool {
             if self.flags(call)?.is_some_and(|flags| flags.contains(MethodFlags::WRITE)) {
                 let message =
                     "a write method does not run in a read operation; use exec or a write operation";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with("class", &call.class)
                     .with("method", &call.method));
             }

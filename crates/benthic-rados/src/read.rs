@@ -4,8 +4,8 @@ use crate::errors::{self, Failure, c_string, up_to_nul};
 use crate::ffi::{self, Completed, IoCtx, ReadBuffers, StepOutput};
 use crate::write::{refusal, xattr_operator};
 use benthic_core::{
-    Action, ClassCall, Error, ErrorKind, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result,
-    Stat, limits, op,
+    Action, ClassCall, Error, Guard, OmapPage, ReadOp, ReadOutput, ReadReply, ReadStep, Result, Stat, limits,
+    op,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -136,9 +136,9 @@ pub(crate) fn reply(
             ReadStep::Read { len_bytes: 0, .. } => ReadOutput::Data(Bytes::new()),
             ReadStep::GetXattr { name } => {
                 let value = xattrs.as_ref().and_then(|xattrs: &BTreeMap<_, _>| xattrs.get(name)).cloned();
-                ReadOutput::Xattr(value.ok_or_else(|| {
-                    Error::new(ErrorKind::NotFound, "no such attribute").with("attribute", name)
-                })?)
+                ReadOutput::Xattr(
+                    value.ok_or_else(|| Error::not_found("no such attribute").with("attribute", name))?,
+                )
             }
             ReadStep::ListXattrs => ReadOutput::Xattrs(xattrs.clone().unwrap_or_default()),
             step => step_output(step, outputs.next())?,
@@ -167,7 +167,7 @@ fn step_output(step: &ReadStep, output: Option<StepOutput>) -> Result<ReadOutput
         }
         (_, Some(StepOutput::Exec(output))) => ReadOutput::Exec(output.into()),
         (_, Some(StepOutput::Xattrs(_)) | None) => {
-            return Err(Error::new(ErrorKind::Internal, "librados returned no output for a step"));
+            return Err(Error::internal("librados returned no output for a step"));
         }
     })
 }
@@ -245,8 +245,7 @@ impl<'a> Range<'a> {
         }
         if page.entries.is_empty() && page.more && got_any {
             let message = "Ceph's C interface cannot list so many omap keys that are equal up to a NUL byte; get them by name";
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
+            return Err(Error::unsupported(message).with("entries_max", limits::OMAP_PAGE_ENTRIES_MAX));
         }
         Ok(page)
     }

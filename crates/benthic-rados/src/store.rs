@@ -174,7 +174,7 @@ fn refuse_existing(shared: &Shared, progress: &Progress, name: &str) -> Result<(
         progress.begin_change()?;
         enable_application(shared, name)?;
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists"))
+    Err(Error::already_exists("the pool already exists"))
 }
 
 fn enable_application(shared: &Shared, name: &str) -> Result<()> {
@@ -194,9 +194,7 @@ fn remove_pool(shared: &Shared, progress: &Progress, name: &str) -> Result<()> {
         // command that is resent after an election or a lost connection finds its own work done. So
         // two concurrent removals may both succeed.
         Ok(_) => wait_for_map(shared),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
-            ErrorKind::PermissionDenied,
-            "the monitors refuse to remove pools; `ceph config set mon mon_allow_pool_delete true` allows it, and the \
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(Error::permission_denied("the monitors refuse to remove pools; `ceph config set mon mon_allow_pool_delete true` allows it, and the \
              client's mon caps need `allow rw`",
         )
         .with_source(error)),

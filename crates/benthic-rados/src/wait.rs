@@ -8,7 +8,7 @@
 use crate::blocking::Progress;
 use crate::connection::{Shared, ask};
 use crate::in_flight::SentOperation;
-use benthic_core::{Error, ErrorKind, ObjectAddress, Result, Wait};
+use benthic_core::{Error, ObjectAddress, Result, Wait};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ impl Shared {
         let min_size =
             json!({ "prefix": "osd pool get", "pool": object.pool, "var": "min_size", "format": "json" });
         let Some(asking) = Asking::begin(self) else {
-            return Err(Error::new(ErrorKind::Busy, "the last question has no answer yet"));
+            return Err(Error::busy("the last question has no answer yet"));
         };
         let job = move |_: &Progress| {
             let map = ask(&asking.0, &map)?;

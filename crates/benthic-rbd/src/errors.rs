@@ -126,7 +126,7 @@ pub fn of(number: i32, what: What) -> Error {
 pub fn busy() -> Error {
     let message = "another program has the image open for writing; one that was killed counts for 30 s more, unless the image is \
                    taken over";
-    Error::new(ErrorKind::Busy, message)
+    Error::busy(message)
 }
 
 /// A name as a C string.
@@ -134,6 +134,5 @@ pub fn busy() -> Error {
 /// # Errors
 /// `InvalidArgument` for a NUL.
 pub fn c_string(name: &str) -> Result<CString> {
-    CString::new(name)
-        .map_err(|error| Error::new(ErrorKind::InvalidArgument, "a name contains a NUL").with_source(error))
+    CString::new(name).map_err(|error| Error::invalid_argument("a name contains a NUL").with_source(error))
 }

@@ -6,7 +6,7 @@ use crate::images::RbdImages;
 use async_trait::async_trait;
 use benthic_block::{ImageGroups, check_group_name, check_image_name, check_snapshot_name};
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
@@ -62,8 +62,7 @@ impl ImageGroups for RbdImages {
     async fn remove(&self, group: &str) -> Result<()> {
         // librbd would remove the snapshots too.
         if !self.snapshots(group).await?.is_empty() {
-            let message = "the group has snapshots; remove them first";
-            return Err(Error::new(ErrorKind::Conflict, message).with("group", group));
+            return Err(Error::conflict("the group has snapshots; remove them first").with("group", group));
         }
         let name = group_name(group)?;
         self.run_for("group", group, What::Group, move |pool| pool.remove_group(&name)).await
@@ -101,7 +100,7 @@ impl ImageGroups for RbdImages {
     async fn create_snapshot(&self, group: &str, snapshot: &str) -> Result<()> {
         if self.images(group).await?.is_empty() {
             let message = "the group has no images; `benthic image group add` adds one";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("group", group));
+            return Err(Error::invalid_argument(message).with("group", group));
         }
         self.change_snapshot(group, snapshot, What::CreateGroupSnapshot, RbdPool::create_group_snapshot).await
     }
@@ -116,9 +115,7 @@ impl ImageGroups for RbdImages {
         if stored.iter().any(|stored| stored.name == snapshot && !stored.is_complete) {
             let message = "the snapshot is not complete: it is still being taken, or the program that took it was \
                            killed; `benthic image group snap-rm` removes it";
-            return Err(Error::new(ErrorKind::Conflict, message)
-                .with("group", group)
-                .with("snapshot", snapshot));
+            return Err(Error::conflict(message).with("group", group).with("snapshot", snapshot));
         }
         self.change_snapshot(group, snapshot, What::GroupSnapshot, RbdPool::roll_group_back).await
     }

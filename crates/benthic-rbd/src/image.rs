@@ -30,7 +30,7 @@ const PUNCH_STEP_BYTES: u64 = 4 << 30;
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(panic) => Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)),
+        Err(panic) => Err(Error::internal("a task panicked").with_source(panic)),
     }
 }
 
@@ -51,8 +51,7 @@ impl SnapshotRecord {
         let get = ClassCall::new("rbd", "snapshot_get", self.id.to_le_bytes().to_vec());
         match self.pool.fetch(&self.header, Fetch::exec(get)).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let message = "the snapshot was removed after it was opened; open another one";
-                Err(Error::new(ErrorKind::NotFound, message))
+                Err(Error::not_found("the snapshot was removed after it was opened; open another one"))
             }
             found => found.map(|_| ()),
         }
@@ -158,8 +157,7 @@ impl OpenImage {
         if !info.read_only {
             return Ok(());
         }
-        let message = "the image is open read-only";
-        Err(Error::new(ErrorKind::PermissionDenied, message).with("image", &info.address))
+        Err(Error::permission_denied("the image is open read-only").with("image", &info.address))
     }
 
     fn check_range(&self, offset_bytes: u64, len_bytes: u64) -> Result<()> {
@@ -167,7 +165,7 @@ impl OpenImage {
         if offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= info.size_bytes) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "the range is beyond the end of the image")
+        Err(Error::invalid_argument("the range is beyond the end of the image")
             .with("offset_bytes", offset_bytes)
             .with("len_bytes", len_bytes)
             .with("size_bytes", info.size_bytes)
@@ -210,8 +208,7 @@ impl OpenImage {
 
 pub(crate) async fn in_use(image: &Arc<RwLock<Option<RbdImage>>>) -> Result<InUse> {
     let guard = Arc::clone(image).read_owned().await;
-    OwnedRwLockReadGuard::try_map(guard, Option::as_ref)
-        .map_err(|_| Error::new(ErrorKind::Conflict, "the image is closed"))
+    OwnedRwLockReadGuard::try_map(guard, Option::as_ref).map_err(|_| Error::conflict("the image is closed"))
 }
 
 async fn refresh(image: &Arc<RwLock<Option<RbdImage>>>, info: &Mutex<ImageInfo>) -> Result<()> {
@@ -373,7 +370,7 @@ pub fn remove_snapshot(image: &RbdImage, name: &CStr) -> Result<()> {
     let clones = image.count_clones(name).map_err(failed)?;
     if clones > 0 {
         let message = "the snapshot has clones, which show it; flatten or remove them first";
-        return Err(Error::new(ErrorKind::Conflict, message).with("clones", clones));
+        return Err(Error::conflict(message).with("clones", clones));
     }
     image.remove_snapshot(name).map_err(failed)
 }

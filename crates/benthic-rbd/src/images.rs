@@ -90,9 +90,7 @@ impl RbdImages {
         let group = self.look(name, None, RbdImage::group).await.optional()?.flatten();
         let Some(group) = group else { return Ok(()) };
         let message = "the image belongs to a group; `benthic image group remove` takes it out";
-        Err(Error::new(ErrorKind::Conflict, message)
-            .with("image", format_args!("{}/{name}", self.pool))
-            .with("group", group))
+        Err(Error::conflict(message).with("image", format_args!("{}/{name}", self.pool)).with("group", group))
     }
 
     /// Stores limits without the image's lock. librbd would take the lock for this, from the
@@ -192,7 +190,7 @@ impl Images for RbdImages {
             OpenMode::ReadOnly => self.open_read_only(name, snapshot).await?,
             OpenMode::Write | OpenMode::TakeOver if snapshot.is_some() => {
                 let message = "a snapshot is read-only; clone it to write";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("snapshot", address));
+                return Err(Error::invalid_argument(message).with("snapshot", address));
             }
             OpenMode::Write | OpenMode::TakeOver => self
                 .open_for_writing(name, mode == OpenMode::TakeOver)

@@ -4,7 +4,7 @@
 //! it.
 
 use benthic_block::Limits;
-use benthic_core::{ClassCall, Error, ErrorKind, Result};
+use benthic_core::{ClassCall, Error, Result};
 use std::ffi::CStr;
 
 pub const KEY: &CStr = c"benthic.limits";
@@ -40,7 +40,7 @@ fn encode(limits: &Limits) -> String {
 pub fn decode(text: &str) -> Result<Limits> {
     let damaged = || {
         let message = "the image's limits are damaged, or a newer program wrote them; `benthic image limit --none` removes them";
-        Error::new(ErrorKind::Corrupt, message).with("limits", text.escape_debug())
+        Error::corrupt(message).with("limits", text.escape_debug())
     };
     let mut limits = Limits::default();
     for word in text.split_whitespace() {

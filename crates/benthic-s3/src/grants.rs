@@ -6,7 +6,7 @@
 
 use crate::identity::{Caller, Identities, user_name};
 use benthic_core::names::check_pool_name;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
@@ -33,7 +33,7 @@ impl FromStr for Grant {
         };
         if account.is_empty() {
             let message = "name an account, or an account and its pools: lab=lake,sales";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text));
+            return Err(Error::invalid_argument(message).with("got", text));
         }
         Ok(Grant { account: account.to_owned(), pools })
     }
@@ -79,7 +79,7 @@ impl Access {
     pub fn grant(&self, login: &Login) -> Result<Grant> {
         if login.is_limited {
             let message = "the user has policies, and policies allow only S3";
-            return Err(Error::new(ErrorKind::PermissionDenied, message).with("user", &login.user));
+            return Err(Error::permission_denied(message).with("user", &login.user));
         }
         let granted = self.grants.iter().filter(|grant| grant.account == login.account);
         let merged = granted.cloned().reduce(|one, other| Grant {
@@ -88,7 +88,7 @@ impl Access {
         });
         merged.ok_or_else(|| {
             let message = "the account has no access to this server; its option --allow ACCOUNT gives access";
-            Error::new(ErrorKind::PermissionDenied, message).with("account", &login.account)
+            Error::permission_denied(message).with("account", &login.account)
         })
     }
 }
@@ -97,5 +97,5 @@ impl Access {
 pub fn wrong_credentials() -> Error {
     let message = "unknown access key or wrong secret key; the user is an access key of \
         `benthic s3 key create`, and the password is its secret key";
-    Error::new(ErrorKind::PermissionDenied, message)
+    Error::permission_denied(message)
 }

@@ -70,12 +70,11 @@ async fn read<T: DeserializeOwned>(
     name: &str,
 ) -> Result<Option<(Stored<T>, Bytes)>> {
     let Some(stored) = sal.record(kind, name).await? else { return Ok(None) };
-    let found: Stored<T> = serde_json::from_slice(&stored).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, format!("a lease record is damaged: {error}")).with("name", name)
-    })?;
+    let found: Stored<T> = serde_json::from_slice(&stored)
+        .map_err(|error| Error::corrupt(format!("a lease record is damaged: {error}")).with("name", name))?;
     if found.form != FORM {
         let message = "a newer version of Benthic has written a lease record";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("name", name).with("form", found.form));
+        return Err(Error::unsupported(message).with("name", name).with("form", found.form));
     }
     Ok(Some((found, stored)))
 }
@@ -150,9 +149,8 @@ impl<'a, T: Clone + Default + Serialize + DeserializeOwned> Lease<'a, T> {
     ) -> Result<bool> {
         let progress = self.progress.clone();
         let stored = Stored { form: FORM, bucket: self.bucket_id.clone(), holder, lease_until_ms, progress };
-        let stored = serde_json::to_vec(&stored).map_err(|error| {
-            Error::new(ErrorKind::Internal, format!("cannot encode a lease record: {error}"))
-        })?;
+        let stored = serde_json::to_vec(&stored)
+            .map_err(|error| Error::internal(format!("cannot encode a lease record: {error}")))?;
         let stored = Bytes::from(stored);
         let new = Some(stored.clone());
         let change = RecordChange { kind: self.kind, name: self.name.clone(), expected, new };

@@ -2,7 +2,7 @@
 //! copy of the store alone reveals no secrets.
 
 use benthic_core::Environment;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use std::fs;
@@ -61,7 +61,7 @@ impl Sealer {
             None => std::env::home_dir().map(|home| home.join(".config")),
         };
         let message = "there is no home directory; name the sealing key file with --sealing-key";
-        let config = config.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message))?;
+        let config = config.ok_or_else(|| Error::invalid_argument(message))?;
         Ok(config.join("benthic/s3-sealing.key"))
     }
 
@@ -77,7 +77,7 @@ impl Sealer {
         let sealed = self
             .cipher
             .encrypt(XNonce::from_slice(&nonce), payload)
-            .map_err(|_| Error::new(ErrorKind::Internal, "cannot seal a secret"))?;
+            .map_err(|_| Error::internal("cannot seal a secret"))?;
         Ok(format!("{}{}", hex(&nonce), hex(&sealed)))
     }
 
@@ -87,9 +87,7 @@ impl Sealer {
     /// `PermissionDenied` if the secret was sealed with another key or is damaged.
     pub fn open_secret(&self, name: &str, sealed: &str) -> Result<String> {
         let wrong = || {
-            Error::new(
-                ErrorKind::PermissionDenied,
-                "cannot open a secret: it was sealed with another key; name the right file with --sealing-key",
+            Error::permission_denied("cannot open a secret: it was sealed with another key; name the right file with --sealing-key",
             )
             .with("name", name)
         };
@@ -126,16 +124,14 @@ fn create_key(path: &Path, environment: &Environment) -> Result<()> {
 
 fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
     let missing = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
+        std::io::ErrorKind::NotFound => Error::not_found(
             "the sealing key file does not exist; `benthic s3 serve` creates one at its first start",
         ),
         _ => Error::io(Action::Admin, "cannot read the sealing key", error),
     };
     let found = fs::metadata(path).map_err(missing)?;
     if found.permissions().mode() & OTHERS_MODE != 0 {
-        return Err(Error::new(
-            ErrorKind::PermissionDenied,
+        return Err(Error::permission_denied(
             "other users can read the sealing key; run `chmod 600` on the file",
         ));
     }
@@ -147,7 +143,7 @@ fn read(path: &Path) -> Result<[u8; KEY_BYTES]> {
 }
 
 fn no_key() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the sealing key file must contain 64 hexadecimal digits")
+    Error::invalid_argument("the sealing key file must contain 64 hexadecimal digits")
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

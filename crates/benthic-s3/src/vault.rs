@@ -14,7 +14,7 @@
 
 use crate::events::webhook::authorities;
 use crate::http_client::{HttpClient, check_url};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -108,7 +108,7 @@ impl Vault {
         ca: Option<&str>,
         environment: Environment,
     ) -> Result<Vault> {
-        let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: String| Error::invalid_argument(message);
         let authorities =
             ca.map(authorities).transpose().map_err(|message| invalid(format!("--vault-ca: {message}")))?;
         let url = check_url(address, true).map_err(|message| invalid(format!("--vault: {message}")))?;
@@ -321,8 +321,7 @@ fn unbase64(text: &str) -> Option<Vec<u8>> {
 pub fn read_secret(path: &Path) -> Result<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
-    let failed =
-        |message: &'static str| Error::new(ErrorKind::InvalidArgument, message).with("path", path.display());
+    let failed = |message: &'static str| Error::invalid_argument(message).with("path", path.display());
     read.map_err(|error| failed("cannot read the file with the secret for Vault").with_source(error))?;
     let text = text.trim();
     if is_header(text) {

@@ -6,7 +6,7 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::prepared::PreparedQuery;
 use datafusion::common::ScalarValue;
@@ -96,7 +96,7 @@ impl TimeLimit {
     ) -> std::result::Result<T, E> {
         timeout_at(self.until, part).await.unwrap_or_else(|_| {
             let message = "the query took longer than its time limit, and was stopped";
-            let error = Error::new(ErrorKind::LimitExceeded, message);
+            let error = Error::limit_exceeded(message);
             Err(error.with("limit_s", self.time.as_secs_f64()).into())
         })
     }
@@ -179,8 +179,7 @@ pub struct Rows {
 }
 
 fn panicked(error: JoinError) -> Error {
-    let message = "the query failed by a defect of the query engine";
-    Error::new(ErrorKind::Internal, message).with_source(error)
+    Error::internal("the query failed by a defect of the query engine").with_source(error)
 }
 
 impl Rows {

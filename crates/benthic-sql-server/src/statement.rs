@@ -1,7 +1,7 @@
 //! Limits on the text of a statement. The query engine handles a statement recursively, so that a
 //! deep one would need more stack than a thread has, and that would end the whole server.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::relations::visit;
 use datafusion::sql::parser::DFParser;
 use datafusion::sql::sqlparser::ast::{ObjectName, Visitor};
@@ -61,7 +61,7 @@ fn limit(message: &'static str, found: usize, max: usize) -> Result<()> {
     if found <= max {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, message).with("found", found).with("max", max))
+    Err(Error::limit_exceeded(message).with("found", found).with("max", max))
 }
 
 /// The number of tokens that can make a statement deeper.

@@ -3,7 +3,7 @@
 
 use crate::queries::{Admission, Workers};
 use crate::visible_store::VisibleStore;
-use benthic_core::{Error, ErrorKind, Result, Store};
+use benthic_core::{Error, Result, Store};
 use benthic_s3::grants::{Access, Login};
 use benthic_sql::session::{Settings, SqlSession, TableColumns};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, TrackConsumersPool};
@@ -122,7 +122,7 @@ impl User {
         let wait = timeout(ADMISSION_WAIT.min(time), Arc::clone(&self.slots).acquire_owned());
         let Ok(Ok(slot)) = wait.await else {
             let message = "the user has too many running queries; wait for one to end, or cancel one";
-            let error = Error::new(ErrorKind::LimitExceeded, message).with("user", &self.name);
+            let error = Error::limit_exceeded(message).with("user", &self.name);
             return Err(error.with("queries_max", self.limits.queries));
         };
         Ok(Admission::new(slot, time, self.workers.clone()))

@@ -1,7 +1,7 @@
 //! A store as a user sees it: reading, and only the pools that the user may read.
 
 use async_trait::async_trait;
-use benthic_core::{ClassHost, ClassInfo, Error, ErrorKind, Pool, Result, Store};
+use benthic_core::{ClassHost, ClassInfo, Error, Pool, Result, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct VisibleStore {
 }
 
 fn refusal() -> Error {
-    Error::new(ErrorKind::PermissionDenied, "the server only reads")
+    Error::permission_denied("the server only reads")
 }
 
 #[async_trait]
@@ -35,7 +35,7 @@ impl Store for VisibleStore {
         if self.pools.contains(name) {
             return self.store.open_pool(name).await;
         }
-        Err(Error::new(ErrorKind::NotFound, "no such pool").with("pool", name))
+        Err(Error::not_found("no such pool").with("pool", name))
     }
 
     async fn classes(&self) -> Result<Vec<ClassInfo>> {

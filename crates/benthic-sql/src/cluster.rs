@@ -46,11 +46,10 @@ impl Cluster {
         if columns.len() > CLUSTER_COLUMNS_MAX {
             let message =
                 "a table can be clustered by four columns at most; choose those with the most conditions";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("columns", columns.len()));
+            return Err(Error::invalid_argument(message).with("columns", columns.len()));
         }
         for (place, name) in columns.iter().enumerate() {
-            let invalid =
-                |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+            let invalid = |message: &str| Err(Error::invalid_argument(message).with("column", name));
             if schema.by_name(name)?.data_type.is_nested() {
                 return invalid("a table cannot be clustered by lists, structs and maps");
             }
@@ -101,7 +100,7 @@ impl Cluster {
         let explained = move |error: DataFusionError| match from_datafusion(&error) {
             error if error.kind() == ErrorKind::LimitExceeded => {
                 let message = "the rows need more memory to be sorted; raise the memory limit";
-                let explained = Error::new(ErrorKind::LimitExceeded, message);
+                let explained = Error::limit_exceeded(message);
                 explained.with("memory_bytes", memory_bytes).with_source(error)
             }
             error => error,

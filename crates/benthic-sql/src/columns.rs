@@ -4,7 +4,7 @@
 
 use crate::syntax::show_type;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_table::{FIELD_ID_KEY, TableSchema};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -128,7 +128,7 @@ pub fn check_names(schema: &Schema) -> benthic_core::Result<()> {
         None => Ok(()),
         Some(twice) => {
             let message = "two columns have the same name, so that a query cannot tell them apart";
-            Err(Error::new(ErrorKind::Unsupported, message).with("column", twice.name()))
+            Err(Error::unsupported(message).with("column", twice.name()))
         }
     }
 }
@@ -148,7 +148,7 @@ pub fn union_by_name(one: &Schema, other: &Schema) -> benthic_core::Result<Schem
         let wider = type_union_coercion(field.data_type(), same.data_type()).ok_or_else(|| {
             let message = "a column has different types in these files; query them one by one, and combine \
                  the queries with UNION ALL and CAST";
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid_argument(message)
                 .with("column", field.name())
                 .with("type", show_type(field.data_type()))
                 .with("other_type", show_type(same.data_type()))

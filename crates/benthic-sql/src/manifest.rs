@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Ar
 use arrow::compute::kernels::cmp::gt;
 use arrow::compute::{filter_record_batch, nullif, sum};
 use arrow::datatypes::{DataType, FieldRef, Int64Type, SchemaRef, UInt64Type};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_table::ids::TableObject;
 use benthic_table::{Column, Distribution, FileEntry, Partitioning, Snapshot};
 use datafusion::common::pruning::PruningStatistics;
@@ -77,7 +77,7 @@ impl RemainingObjects {
             kept.facts.push(Arc::new(facts));
         }
         if let Some(object) = missing.iter().min() {
-            let error = Error::new(ErrorKind::NotFound, "the snapshot has no such data object");
+            let error = Error::not_found("the snapshot has no such data object");
             let table = snapshot.table().address();
             return Err(external(
                 error.with("table", table).with("snapshot", snapshot.id()).with("object", object),

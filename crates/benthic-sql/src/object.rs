@@ -489,7 +489,7 @@ impl DataObject {
                     Ok((output, _)) => Ok(output),
                     Err(error) if error.kind() == ErrorKind::Conflict => {
                         let message = "the object was replaced while the query ran; run it again";
-                        Err(self.add_context(Error::new(ErrorKind::Conflict, message)))
+                        Err(self.add_context(Error::conflict(message)))
                     }
                     Err(error) => Err(self.add_context(error)),
                 }
@@ -501,10 +501,7 @@ impl DataObject {
                     Err(error) => Err(snapshot.explain(error, object).await),
                 }
             }
-            Origin::File(_) => {
-                let message = "a local file is not in a store";
-                Err(self.add_context(Error::new(ErrorKind::Internal, message)))
-            }
+            Origin::File(_) => Err(self.add_context(Error::internal("a local file is not in a store"))),
         }
     }
 
@@ -548,13 +545,13 @@ impl DataObject {
         if self.is_local_file() {
             let message = "this is not a Parquet file, or it is damaged; the end of a file's name must tell its \
                  format, such as .csv";
-            return self.add_context(Error::new(ErrorKind::InvalidArgument, message));
+            return self.add_context(Error::invalid_argument(message));
         }
         self.corrupt("not a valid Parquet file")
     }
 
     fn corrupt(&self, message: &str) -> Error {
-        self.add_context(Error::new(ErrorKind::Corrupt, message))
+        self.add_context(Error::corrupt(message))
     }
 }
 

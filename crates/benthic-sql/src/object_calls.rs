@@ -95,10 +95,10 @@ pub async fn resolve(
         let (method, address, input) = match &call[..] {
             [method, address] => (method, address, ""),
             [method, address, input] => (method, address, &input[..]),
-            _ => return Err(Error::new(ErrorKind::InvalidArgument, USAGE)),
+            _ => return Err(Error::invalid_argument(USAGE)),
         };
         let Some((class, method_name)) = method.split_once('.') else {
-            return Err(Error::new(ErrorKind::InvalidArgument, USAGE).with("got", method));
+            return Err(Error::invalid_argument(USAGE).with("got", method));
         };
         let (pool, prefix) = address.split_once('/').unwrap_or((address, ""));
         let address: PoolAddress = pool.parse()?;
@@ -130,7 +130,7 @@ impl TableFunctionImpl for ObjectCalls {
         let texts: Option<Vec<String>> = args.exprs().iter().map(text).collect();
         match texts.and_then(|texts| self.0.get(&texts)) {
             Some(table) => Ok(Arc::clone(table) as Arc<dyn TableProvider>),
-            None => Err(external(Error::new(ErrorKind::InvalidArgument, USAGE))),
+            None => Err(external(Error::invalid_argument(USAGE))),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::reader::Readers;
 use crate::scan::ObjectSource;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_core::{Error, Pool, Result};
 use benthic_fragment::fragment::OBJECT_URL;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Statistics;
@@ -62,7 +62,7 @@ impl Objects {
                 None => more,
             });
         }
-        let none = || Error::new(ErrorKind::Internal, "a table of objects has no objects");
+        let none = || Error::internal("a table of objects has no objects");
         let (schema, statistics) = known.ok_or_else(none)?;
         Ok(Objects { objects, schema, statistics })
     }
@@ -80,14 +80,13 @@ async fn describe(object: &DataObject) -> Result<Described> {
     let footer = object.footer().await?;
     // The readers panic on some damaged footers.
     catch_unwind(AssertUnwindSafe(|| describe_footer(object, &footer))).unwrap_or_else(|_| {
-        let message = "the object cannot be read: the Parquet reader panicked";
-        Err(object.add_context(Error::new(ErrorKind::Corrupt, message)))
+        Err(object.add_context(Error::corrupt("the object cannot be read: the Parquet reader panicked")))
     })
 }
 
 fn describe_footer(object: &DataObject, footer: &ParquetMetaData) -> Result<Described> {
     let file = footer.file_metadata();
-    let corrupt = |message: &str| object.add_context(Error::new(ErrorKind::Corrupt, message));
+    let corrupt = |message: &str| object.add_context(Error::corrupt(message));
     let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
         .map_err(|error| corrupt("the schema cannot be read").with_source(error))?;
     let schema = Arc::new(schema_in_queries(&schema));

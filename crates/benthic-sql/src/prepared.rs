@@ -3,7 +3,7 @@
 use crate::errors::from_datafusion;
 use crate::record::record_when_done;
 use arrow::datatypes::{DataType, SchemaRef};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
@@ -98,12 +98,11 @@ impl PreparedQuery {
             let found = found.or_else(|| lists.get(&name).cloned());
             let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
             let Some(index) = number.and_then(|number| number.checked_sub(1)) else {
-                let message = "a parameter must be $1, $2 and so on";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", name));
+                return Err(Error::invalid_argument("a parameter must be $1, $2 and so on").with("got", name));
             };
             if index >= PARAMETERS_MAX {
                 let message = "the query has too many parameters";
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("max", PARAMETERS_MAX));
+                return Err(Error::limit_exceeded(message).with("max", PARAMETERS_MAX));
             }
             types.resize(types.len().max(index + 1), None);
             types[index] = found;

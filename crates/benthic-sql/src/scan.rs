@@ -10,7 +10,7 @@ use crate::object::DataObject;
 use crate::record::ScanAccess;
 use crate::unmatched_rows::UnmatchedRows;
 use arrow::array::RecordBatch;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_fragment::fragment::{live, selection};
 use benthic_index::{Probes, Rows};
 use datafusion::common::config::ConfigOptions;
@@ -374,6 +374,6 @@ pub fn in_object(object: &DataObject, error: &DataFusionError) -> DataFusionErro
 }
 
 fn reader_panicked(object: &DataObject) -> DataFusionError {
-    let error = Error::new(ErrorKind::Corrupt, "the object cannot be read: the Parquet reader panicked");
+    let error = Error::corrupt("the object cannot be read: the Parquet reader panicked");
     external(object.add_context(error))
 }

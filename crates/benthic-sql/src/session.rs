@@ -373,7 +373,7 @@ impl SqlSession {
                     Some(pool) => format!("no such pool; did you mean {pool:?}"),
                     None => format!("no such pool; a table is POOL.TABLE; {CAPITALS_NEED_QUOTES}"),
                 };
-                Err(Error::new(ErrorKind::NotFound, message).with("pool", name))
+                Err(Error::not_found(message).with("pool", name))
             }
             opened => opened,
         }
@@ -422,7 +422,7 @@ impl SqlSession {
         if !self.settings.local_files {
             let message = "this session reads no local files; `benthic sql` does, and `benthic table create` \
                  loads them into a table";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("path", path));
+            return Err(Error::unsupported(message).with("path", path));
         }
         let table = files::table(path, self.settings.partitions.max(1), work).await?;
         register(context, NO_POOL, path, table)
@@ -488,7 +488,7 @@ impl SqlSession {
             [] => "no such table; a table is POOL.TABLE, and `benthic table ls` lists them".to_owned(),
             found => format!("a table is POOL.TABLE; did you mean {}", found.join(" or ")),
         };
-        Error::new(ErrorKind::NotFound, message).with("table", name.table())
+        Error::not_found(message).with("table", name.table())
     }
 }
 
@@ -520,8 +520,7 @@ pub fn reads_store(sql: &str) -> bool {
 fn table_objects(names: Option<Vec<String>>) -> Result<Option<HashSet<TableObject>>> {
     let parse = |name: String| {
         let message = "a table has no data object of this name";
-        TableObject::parse(&name)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message).with("object", name))
+        TableObject::parse(&name).ok_or_else(|| Error::invalid_argument(message).with("object", name))
     };
     names.map(|names| names.into_iter().map(parse).collect()).transpose()
 }
@@ -552,8 +551,7 @@ async fn start_query(objects: Objects, settings: &Settings, sql: &str) -> Result
 
 fn register(context: &SessionContext, pool: &str, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
     let catalog = context.catalog(CATALOG);
-    let catalog =
-        catalog.ok_or_else(|| Error::new(ErrorKind::Internal, "the query engine has no catalog"))?;
+    let catalog = catalog.ok_or_else(|| Error::internal("the query engine has no catalog"))?;
     let schema = match catalog.schema(pool) {
         Some(schema) => schema,
         None => {
@@ -697,8 +695,7 @@ fn suggest_table_command(verb: &str) -> &str {
 /// Refuses a statement that does more than read. `suggest_command` maps its verb to a hint.
 fn check_read_only(statement: &Statement, suggest_command: fn(&str) -> &str) -> Result<()> {
     let Some(verb) = writing_verb(statement) else { return Ok(()) };
-    let message = format!("{verb} is not allowed: queries only read; {}", suggest_command(&verb));
-    Err(Error::new(ErrorKind::Unsupported, message))
+    Err(Error::unsupported(format!("{verb} is not allowed: queries only read; {}", suggest_command(&verb))))
 }
 
 /// The verb of a statement that does more than read, after EXPLAIN if the statement has it.

@@ -6,7 +6,7 @@
 
 use crate::relations::quoted;
 use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::SnapshotSelector;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
@@ -84,7 +84,7 @@ fn clause_after(tokens: &[Token], start: usize) -> Result<Option<(String, usize)
         Some(Token::SingleQuotedString(time)) if is_time => format!("t{}", time_ms(time)?),
         _ => {
             let message = "write FOR VERSION AS OF 7, FOR VERSION AS OF 'TAG', or FOR TIMESTAMP AS OF '2026-01-31 12:00'";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
     };
     Ok(Some((suffix, words.at)))
@@ -95,7 +95,7 @@ fn time_ms(text: &str) -> Result<u64> {
     let time = string_to_timestamp_nanos(text).or_else(|_| string_to_timestamp_nanos(&format!("{text}:00")));
     let time = time.map_err(|error| {
         let message = "not a time; write it as '2026-01-31 12:00', in UTC, or with a zone";
-        Error::new(ErrorKind::InvalidArgument, message).with("time", text).with_source(error)
+        Error::invalid_argument(message).with("time", text).with_source(error)
     })?;
     Ok(u64::try_from(time.div_euclid(1_000_000)).unwrap_or(0))
 }

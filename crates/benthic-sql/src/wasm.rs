@@ -6,7 +6,7 @@
 
 use crate::expr::{Expr, Plan, any_part};
 use crate::relations::visit;
-use benthic_core::{Error, ErrorKind, Pool};
+use benthic_core::{Error, Pool};
 use benthic_fragment::wasm::{Methods, NAME, call_of};
 use benthic_wasm::deployed;
 use datafusion::common::Result;
@@ -64,7 +64,7 @@ pub async fn resolve(names: BTreeSet<String>, pools: &[Arc<dyn Pool>]) -> benthi
     for name in names {
         let Some((class, method)) = name.split_once('.') else {
             let message = "the first argument of wasm is CLASS.METHOD, such as wasm('redact.text', body)";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("argument", name));
+            return Err(Error::invalid_argument(message).with("argument", name));
         };
         let mut found = None;
         for pool in pools {
@@ -74,14 +74,14 @@ pub async fn resolve(names: BTreeSet<String>, pools: &[Arc<dyn Pool>]) -> benthi
                 Some((_, other)) if other.current == deployed.current => {}
                 Some(_) => {
                     let message = "the pools of the query have different versions of the class; deploy the same one to each";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("class", class));
+                    return Err(Error::invalid_argument(message).with("class", class));
                 }
             }
         }
         let Some((pool, deployed)) = found else {
             if pools.is_empty() {
                 let message = "the query names no table of a pool, so it cannot call a method of a class";
-                return Err(Error::new(ErrorKind::NotFound, message).with("class", class));
+                return Err(Error::not_found(message).with("class", class));
             }
             let pools: Vec<&str> = pools.iter().map(|pool| pool.name()).collect();
             return Err(deployed::gone(class).with("pool", pools.join(",")));

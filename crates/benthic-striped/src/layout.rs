@@ -121,7 +121,7 @@ impl Layout {
         }
         let message = "the layout is not valid: an object has at most 128 MiB and a whole number of stripe units, a stripe \
             unit is a multiple of 64 KiB, and the stripe count is from 1 to 2^31 - 1";
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("layout", self))
+        Err(Error::invalid_argument(message).with("layout", self))
     }
 
     /// The capacity of a set: `stripe_count` full pieces.

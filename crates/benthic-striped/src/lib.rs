@@ -163,7 +163,7 @@ impl Striped {
         }
         match failure {
             Some(error) => Err(error),
-            None if (self.is_interrupted)() => Err(Error::new(ErrorKind::Unavailable, "interrupted")),
+            None if (self.is_interrupted)() => Err(Error::unavailable("interrupted")),
             None => Ok(()),
         }
     }
@@ -207,7 +207,7 @@ impl Striped {
     }
 
     fn missing(&self, message: &str) -> Error {
-        Error::new(ErrorKind::NotFound, message).with("pool", self.pool.name()).with("object", &self.object)
+        Error::not_found(message).with("pool", self.pool.name()).with("object", &self.object)
     }
 
     /// Fails if the objects with these names belong to another program. Some programs use such
@@ -223,7 +223,7 @@ impl Striped {
     fn foreign_object(&self, piece: u64) -> Result<Error> {
         let message = "another program's object, for example a part of a disk image, has the name of a piece; choose another \
             name, or remove such objects one by one with `benthic rm`";
-        let error = Error::new(ErrorKind::InvalidArgument, message).with("pool", self.pool.name());
+        let error = Error::invalid_argument(message).with("pool", self.pool.name());
         Ok(error.with("object", self.piece(piece)?))
     }
 
@@ -293,7 +293,7 @@ async fn is_marked(pool: &dyn Pool, object: &ObjectId) -> Result<Option<bool>> {
 fn encode(value: &impl Serialize) -> Result<Bytes> {
     serde_json::to_vec(value)
         .map(Bytes::from)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot write the attribute").with_source(error))
+        .map_err(|error| Error::internal("cannot write the attribute").with_source(error))
 }
 
 fn has_mark(xattrs: &BTreeMap<String, Bytes>) -> bool {
@@ -307,9 +307,7 @@ impl StripedState {
             let begun = begun.filter(|begun: &UnfinishedChange| begun.pieces <= layout::PIECES_MAX);
             return Ok(begun.map_or(StripedState::Bare, StripedState::Unfinished));
         };
-        let damaged = |message: &str| {
-            Error::new(ErrorKind::Corrupt, format!("{message}; `benthic rm --stripe` removes it"))
-        };
+        let damaged = |message: &str| Error::corrupt(format!("{message}; `benthic rm --stripe` removes it"));
         let number_in = |name: &str| {
             xattrs.get(name).and_then(|value| number(value)).ok_or_else(|| {
                 damaged("an attribute of the first object is missing or is not a number")
@@ -368,7 +366,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
 }
 
 fn panicked(panic: tokio::task::JoinError) -> Error {
-    Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)
+    Error::internal("a task panicked").with_source(panic)
 }
 
 fn modified_unix_ns(metadata: &Metadata) -> i64 {

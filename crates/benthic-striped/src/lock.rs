@@ -79,7 +79,7 @@ impl Lock {
                     let message = "another program holds the lock of this striped object; wait longer with --lock-wait. On a \
                         cluster, `rados lock info OBJECT striper.lock` shows the lock holders, and `rados lock break` removes \
                         the lock of a killed program";
-                    let error = Error::new(ErrorKind::Busy, message).with_source(error);
+                    let error = Error::busy(message).with_source(error);
                     return Err(error.with("pool", at.pool.name()).with("object", &object));
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -224,7 +224,7 @@ fn explain(error: Error) -> Error {
 fn lost() -> Error {
     let message =
         "the lock of the striped object was lost: its lease ended, or somebody broke it; repeat the command";
-    Error::new(ErrorKind::Conflict, message)
+    Error::conflict(message)
 }
 
 fn with_call(mut op: WriteOp, call: ClassCall) -> WriteOp {

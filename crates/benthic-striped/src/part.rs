@@ -6,7 +6,7 @@
 
 use super::layout::{Extent, Layout};
 use super::{Note, digest, digest_of_all, modified_unix_ns};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -51,14 +51,13 @@ impl PartialFile {
             Ok(metadata) if metadata.is_file() => fs::canonicalize(target).map_err(cannot_write(target))?,
             Ok(_) => {
                 let message = "the target of a striped object must be a regular file";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
+                return Err(Error::invalid_argument(message).with("path", target.display()));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => target.to_owned(),
             Err(error) => return Err(cannot_write(target)(error)),
         };
         let Some(name) = target.file_name() else {
-            let message = "the path has no file name";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", target.display()));
+            return Err(Error::invalid_argument("the path has no file name").with("path", target.display()));
         };
         let path = target.with_file_name(format!(".{}.benthic-part", name.to_string_lossy()));
         let (file, existed) = claim(&path)?;
@@ -128,11 +127,11 @@ impl Drop for PartialFile {
 fn claim(path: &Path) -> Result<(File, bool)> {
     let busy = || {
         let message = "another copy to this file is running; wait until it ends, or stop it";
-        Error::new(ErrorKind::Busy, message).with("path", path.display())
+        Error::busy(message).with("path", path.display())
     };
     let in_the_way = || {
         let message = "a download needs this name for its partial file; remove what has the name";
-        Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
+        Error::invalid_argument(message).with("path", path.display())
     };
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     for _ in 0..CLAIMS_MAX {

@@ -133,7 +133,7 @@ impl StripedReader {
             if self.check {
                 let message = "a piece is missing or too short: the striped object is damaged or was written with gaps; \
                     --no-check reads zeros there";
-                return Err(Error::new(ErrorKind::Corrupt, message)
+                return Err(Error::corrupt(message)
                     .with("object", &object)
                     .with("len_bytes", data.len())
                     .with("expected_bytes", len_bytes));
@@ -188,7 +188,7 @@ impl StripedReader {
 
     fn change_error(&self) -> Error {
         let message = "the striped object changed while it was read; repeat the command";
-        Error::new(ErrorKind::Conflict, message).with("object", &self.at.object)
+        Error::conflict(message).with("object", &self.at.object)
     }
 
     /// Verifies the digests of all pieces, given in order.
@@ -217,7 +217,7 @@ impl StripedReader {
         }
         let message = "a piece does not belong to the stored file: it is damaged, or another program changed it; \
             --no-check reads it without verification";
-        Err(Error::new(ErrorKind::Corrupt, message).with("object", self.at.piece(wrong as u64)?))
+        Err(Error::corrupt(message).with("object", self.at.piece(wrong as u64)?))
     }
 
     /// The source file, if `xxh3`, the digest of all data that was read, matches it.
@@ -319,7 +319,7 @@ async fn fetch_locked(lock: &Lock, at: Striped, path: &Path, options: Options) -
     let modified =
         noted.map(|note| note.modified_unix_ns).or_else(|| i64::try_from(stat.modified_unix_ns).ok());
     let Some(part) = Arc::into_inner(part) else {
-        return Err(Error::new(ErrorKind::Internal, "a job still uses the file"));
+        return Err(Error::internal("a job still uses the file"));
     };
     blocking(move || part.finish(modified)).await?;
     Ok(CopyResult { size_bytes, pieces, pieces_kept, unchanged: false, checked })

@@ -62,7 +62,7 @@ impl SourceFile {
         if !metadata.is_file() {
             let message = "only a regular file can be striped; use `benthic put` for a pipe and `benthic cp -r` for a \
                 directory";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         Ok(SourceFile {
             file: Arc::new(File::open(path).map_err(cannot_read(path))?),
@@ -83,7 +83,7 @@ impl SourceFile {
             return Ok(());
         }
         let message = "the file changed while it was read; repeat the command";
-        Err(Error::new(ErrorKind::Conflict, message).with("path", self.path.display()))
+        Err(Error::conflict(message).with("path", self.path.display()))
     }
 }
 
@@ -215,7 +215,7 @@ async fn store_locked(
     let pieces = layout.pieces(size_bytes);
     let Some(head) = to.read_head().await? else {
         let message = "the first object was removed under the lock; repeat the command";
-        return Err(Error::new(ErrorKind::Conflict, message).with("object", &to.object));
+        return Err(Error::conflict(message).with("object", &to.object));
     };
     let pieces_before = to.pieces_of(&head.state).await?;
     // The first object always exists, because it holds the lock.
@@ -372,7 +372,7 @@ impl PieceWriter {
                 // The stored data may be another run's.
                 self.begin_once.watch.check_begun(&self.begin_once.note().await?).await?;
                 let message = "the stored data differ from the data that were read; copy the file again";
-                return Err(Error::new(ErrorKind::Corrupt, message)
+                return Err(Error::corrupt(message)
                     .with("object", &object)
                     .with("stored", stored)
                     .with("read", digest));
@@ -424,7 +424,7 @@ fn explain_conflict(error: Error, changed: &str) -> Error {
         return error;
     }
     let message = format!("another program changed {changed} during the copy; repeat the command");
-    Error::new(ErrorKind::Conflict, message).with_source(error)
+    Error::conflict(message).with_source(error)
 }
 
 /// Finds out whether a piece is already there: its length, its stored digest and a digest computed

@@ -205,7 +205,7 @@ impl Access {
         }
         if word(8) != FORMAT {
             let message = "the format of the records of access is newer than this build; use a newer build";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("format", word(8)));
+            return Err(Error::unsupported(message).with("format", word(8)));
         }
         if crc32c::crc32c(message) != word(12) {
             return Err(corrupt("their checksum is wrong"));
@@ -250,7 +250,7 @@ fn corrupt(fault: &str) -> Error {
     let message = format!(
         "the records of access are damaged: {fault}; `benthic table advise POOL/TABLE --record off` removes them"
     );
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt(message)
 }
 
 impl Table {

@@ -8,7 +8,7 @@ use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::types::widens;
 use arrow::datatypes::{DataType, Field};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::sync::Arc;
 
 /// A schema change. It does not rewrite data.
@@ -67,8 +67,7 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
             Alter::Add { name, data_type } => {
                 columns.push(Column::from_arrow(next_field_id, &Field::new(name, data_type.clone(), true))?);
                 next_field_id = next_field_id.checked_add(1).ok_or_else(|| {
-                    let message = "the table has had too many columns; create a new table";
-                    Error::new(ErrorKind::LimitExceeded, message)
+                    Error::limit_exceeded("the table has had too many columns; create a new table")
                 })?;
             }
             Alter::Drop { name } => {
@@ -77,16 +76,16 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
                 if let Some(index) = head.indexes.iter().find(|index| index.columns.contains(&column.id)) {
                     let message =
                         format!("an index has this column; drop the index first: {}", drop_command(index));
-                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+                    return Err(Error::invalid_argument(message).with("column", name));
                 }
                 if head.layout.sort.contains(&column.id) {
                     let message = "the table is sorted by this column; sort it by others or none first: benthic table \
                         rewrite POOL/TABLE --unsorted";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+                    return Err(Error::invalid_argument(message).with("column", name));
                 }
                 if head.partitioning.field() == Some(column.id) {
                     let message = "the table is partitioned by this column, so it cannot be dropped";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+                    return Err(Error::invalid_argument(message).with("column", name));
                 }
             }
             Alter::Rename { from, to } => {
@@ -99,7 +98,7 @@ fn apply(head: &Head, changes: &[Alter]) -> Result<(TableSchema, u32)> {
                 if !widens(&column.data_type, data_type) {
                     let message = "a column's type can change only to a larger integer or float, or to a decimal of the same \
                         scale";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    return Err(Error::invalid_argument(message)
                         .with("column", name)
                         .with("type", &column.data_type)
                         .with("wanted", data_type));

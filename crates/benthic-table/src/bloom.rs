@@ -7,7 +7,7 @@
 use crate::layout::Layout;
 use crate::schema::TableSchema;
 use arrow::datatypes::DataType;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use parquet::file::properties::WriterPropertiesBuilder;
 use parquet::schema::types::ColumnPath;
 
@@ -21,7 +21,7 @@ const FALSE_POSITIVES: f64 = 0.01;
 /// # Errors
 /// `InvalidArgument`, with the column.
 pub(crate) fn check(ids: &[u32], schema: &TableSchema) -> Result<()> {
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    let invalid = |message: &str| Error::invalid_argument(message);
     if ids.len() > COLUMNS_MAX {
         return Err(invalid("too many columns have Bloom filters").with("columns_max", COLUMNS_MAX));
     }

@@ -275,7 +275,7 @@ impl Writer {
             if count != live {
                 let message =
                     "a rewrite would change the number of rows; check the table with `benthic table fsck`";
-                let error = Error::new(ErrorKind::Internal, message);
+                let error = Error::internal(message);
                 return Err(error.with("rows", live).with("rows_written", count));
             }
             group.iter().try_for_each(|entry| self.delete(entry, &entry.stored_rows()?))

@@ -1,24 +1,22 @@
 //! Converts errors of Arrow and Parquet to Benthic errors, and suggests names.
 
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use parquet::errors::ParquetError;
 use strsim::levenshtein;
 
 /// The error of an Arrow kernel that failed on data checked before.
 pub(crate) fn arrow(message: &str, source: arrow::error::ArrowError) -> Error {
-    Error::new(ErrorKind::Internal, message).with_source(source)
+    Error::internal(message).with_source(source)
 }
 
 pub(crate) fn value_error(column: &str, source: arrow::error::ArrowError) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "a value does not fit the column")
-        .with("column", column)
-        .with_source(source)
+    Error::invalid_argument("a value does not fit the column").with("column", column).with_source(source)
 }
 
 /// The error of a Parquet object that cannot be read: the pool's error if the pool failed, else
 /// `Corrupt`.
 pub(crate) fn parquet(source: ParquetError) -> Error {
-    let corrupt = || Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read");
+    let corrupt = || Error::corrupt("a Parquet object cannot be read");
     match source {
         ParquetError::External(source) => match source.downcast::<Error>() {
             Ok(error) => *error,
@@ -52,7 +50,7 @@ pub fn suggest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&
 }
 
 pub(crate) fn no_such_column<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Error {
-    let error = |message: String| Error::new(ErrorKind::InvalidArgument, message).with("column", name);
+    let error = |message: String| Error::invalid_argument(message).with("column", name);
     match suggest(name, names) {
         Some(hint) => error(format!("the table has no such column; did you mean {hint:?}")),
         None => error("the table has no such column".to_owned()),

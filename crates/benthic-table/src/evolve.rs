@@ -6,7 +6,7 @@ use crate::types::{canonical, widens};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, take_record_batch};
 use arrow::datatypes::{DataType, Field};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::collections::HashMap;
 
 /// Converts rows to a later schema: matches columns by id, applies the current names and types, and
@@ -23,7 +23,7 @@ pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> 
     let places = places(given.fields());
     let mut columns = Vec::with_capacity(current.columns().len());
     for column in current.columns() {
-        let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message).with("column", &column.name);
+        let corrupt = |message: &str| Error::corrupt(message).with("column", &column.name);
         let Some(old) = file.by_id(column.id) else {
             if !column.nullable {
                 return Err(corrupt("an object lacks a column that is never null"));
@@ -32,8 +32,7 @@ pub fn adapt(batch: &RecordBatch, file: &TableSchema, current: &TableSchema) -> 
             continue;
         };
         let array = places.get(old.name.as_str()).map(|place| batch.column(*place)).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "a batch lacks a column of its schema")
-                .with("column", &old.name)
+            Error::invalid_argument("a batch lacks a column of its schema").with("column", &old.name)
         })?;
         if !widens(&old.data_type, &column.data_type) {
             return Err(corrupt("the type of a column in an object cannot be widened to the table's type"));
@@ -49,7 +48,7 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<Recor
     let given = batch.schema();
     let places = places(given.fields());
     if places.len() < given.fields().len() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "two columns of the data have the same name"));
+        return Err(Error::invalid_argument("two columns of the data have the same name"));
     }
     if let Some(extra) = unknown_columns(batch, schema).first() {
         let missing = schema.columns().iter().filter(|column| !places.contains_key(column.name.as_str()));
@@ -58,12 +57,11 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &TableSchema) -> Result<Recor
             None => "add it to the table, or remove it from the data".to_owned(),
         };
         let message = format!("the data have a column that the table lacks; {hint}");
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", extra.name()));
+        return Err(Error::invalid_argument(message).with("column", extra.name()));
     }
     let mut columns = Vec::with_capacity(schema.columns().len());
     for column in schema.columns() {
-        let invalid =
-            |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("column", &column.name);
+        let invalid = |message: &str| Error::invalid_argument(message).with("column", &column.name);
         let array = match places.get(column.name.as_str()) {
             None => new_null_array(&column.data_type, batch.num_rows()),
             Some(place) => {

@@ -102,9 +102,7 @@ impl Snapshot {
         let ListRef { objects, rows, data_bytes, grouped, .. } = list;
         match found == (Totals { objects, rows, data_bytes, grouped }) {
             true => Ok(()),
-            false => {
-                Err(Error::new(ErrorKind::Corrupt, "the totals of a list differ from those in the head"))
-            }
+            false => Err(Error::corrupt("the totals of a list differ from those in the head")),
         }
     }
 
@@ -144,7 +142,7 @@ impl Snapshot {
         repair: bool,
         checked: &mut FsckResult,
     ) -> Result<()> {
-        let corrupt = |message: &str| Error::new(ErrorKind::Corrupt, message);
+        let corrupt = |message: &str| Error::corrupt(message);
         for part in entry.parts() {
             let (stat, _) = self.table().pool().stat(&part.object.object_id(self.table().id())?).await?;
             if stat.size_bytes != part.bytes {
@@ -227,7 +225,7 @@ impl Snapshot {
         let Some(place) = place else { return Ok(()) };
         match partitioning.of(batch.column(place))?.iter().all(|found| found == partition) {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Corrupt, "the object contains rows of another partition")),
+            false => Err(Error::corrupt("the object contains rows of another partition")),
         }
     }
 }
@@ -275,7 +273,7 @@ impl<'f> ColumnCheck<'f> {
 
     fn mismatch(&self, what: &str) -> Error {
         let message = format!("the statistics in the list do not match the object's rows: {what}");
-        Error::new(ErrorKind::Corrupt, message).with("column", &self.column.name)
+        Error::corrupt(message).with("column", &self.column.name)
     }
 
     /// Compares some rows with the recorded bounds, which have the meaning of [`Statistics`].

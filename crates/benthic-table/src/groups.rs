@@ -20,7 +20,7 @@ use crate::list::FileEntry;
 use crate::schema::{Column, TableSchema};
 use crate::wire;
 use arrow::datatypes::{Field, Schema};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema, parquet_to_arrow_schema};
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::{
@@ -76,7 +76,7 @@ pub(crate) fn by_name(groups: &[Vec<String>], schema: &TableSchema) -> Result<Ve
 /// # Errors
 /// `InvalidArgument`, with the column.
 pub(crate) fn check(groups: &[Vec<u32>], schema: &TableSchema) -> Result<()> {
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    let invalid = |message: &str| Error::invalid_argument(message);
     if groups.len() > GROUPS_MAX {
         return Err(invalid("the table would have too many column groups").with("groups_max", GROUPS_MAX));
     }
@@ -173,7 +173,7 @@ impl FileEntry {
         let places = places(&groups, file);
         if places.len() != self.groups.len() + 1 || places.iter().any(Vec::is_empty) {
             let message = "the column groups of an object do not match its columns";
-            return Err(Error::new(ErrorKind::Corrupt, message).with("object", self.object));
+            return Err(Error::corrupt(message).with("object", self.object));
         }
         let columns = |places: &[usize]| {
             places.iter().map(|place| file.columns()[*place].clone()).collect::<Vec<Column>>()
@@ -204,14 +204,13 @@ impl FileEntry {
 /// `Corrupt` if the objects have different row groups.
 pub fn join_footers(parts: &[(ObjectPart, Arc<ParquetMetaData>)]) -> Result<ParquetMetaData> {
     let [(_, first), rest @ ..] = parts else {
-        return Err(Error::new(ErrorKind::Internal, "a data object has no parts"));
+        return Err(Error::internal("a data object has no parts"));
     };
     let rows = |footer: &ParquetMetaData| -> Vec<i64> {
         footer.row_groups().iter().map(RowGroupMetaData::num_rows).collect()
     };
     if rest.iter().any(|(_, footer)| rows(footer) != rows(first)) {
-        let message = "the objects of column groups have different row groups";
-        return Err(Error::new(ErrorKind::Corrupt, message));
+        return Err(Error::corrupt("the objects of column groups have different row groups"));
     }
     join(first, parts).map_err(error::parquet)
 }

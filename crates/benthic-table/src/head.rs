@@ -199,7 +199,7 @@ impl Head {
     pub(crate) fn snapshot_with_tag(&self, name: &str) -> Result<u64> {
         self.tags.get(name).copied().ok_or_else(|| {
             let message = "the table has no such tag; `benthic table tag` lists its tags";
-            Error::new(ErrorKind::NotFound, message).with("tag", name)
+            Error::not_found(message).with("tag", name)
         })
     }
 
@@ -234,7 +234,7 @@ impl Head {
     pub fn current(&self) -> Result<(&SnapshotRef, &TableSchema)> {
         let snapshot = self.snapshots.last();
         let pair = snapshot.and_then(|snapshot| Some((snapshot, self.schema(snapshot.schema)?)));
-        pair.ok_or_else(|| Error::new(ErrorKind::Internal, "a head has no snapshot"))
+        pair.ok_or_else(|| Error::internal("a head has no snapshot"))
     }
 
     pub fn schema(&self, id: u32) -> Option<&TableSchema> {
@@ -342,7 +342,7 @@ impl Head {
         let message = message.encode_to_vec();
         if message.len() + FRAME_BYTES > HEAD_BYTES_MAX {
             let text = "the table's head would be too large; vacuum the table, or use fewer columns";
-            return Err(Error::new(ErrorKind::LimitExceeded, text)
+            return Err(Error::limit_exceeded(text)
                 .with("len_bytes", message.len() + FRAME_BYTES)
                 .with("len_bytes_max", HEAD_BYTES_MAX));
         }
@@ -377,7 +377,7 @@ impl Head {
         ];
         if !known.contains(&word(8)) {
             let message = "the table's format is newer than this build; use a newer build";
-            return Err(Error::new(ErrorKind::Unsupported, message)
+            return Err(Error::unsupported(message)
                 .with("format", word(8))
                 .with("format_max", FORMAT_OF_ELEMENTS));
         }
@@ -494,7 +494,7 @@ impl Head {
 }
 
 pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
-    let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+    let invalid = |message: &str| Error::invalid_argument(message);
     if !(1..=COLUMNS_MAX).contains(&index.columns.len()) {
         return Err(invalid("an index has 1 to 4 columns").with("columns", index.columns.len()));
     }
@@ -511,7 +511,7 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
         }
         if index.kind == IndexKind::Words && Kind::of(&column.data_type) != Some(Kind::Text) {
             let message = "a text index needs a column of type utf8; choose another column";
-            return Err(Error::new(ErrorKind::Unsupported, message)
+            return Err(Error::unsupported(message)
                 .with("column", &column.name)
                 .with("type", &column.data_type));
         }
@@ -523,7 +523,7 @@ pub(crate) fn check_index(index: &Index, schema: &TableSchema) -> Result<()> {
         if key_type.and_then(Kind::of).is_none() {
             let message =
                 "this type cannot be indexed, and a list only in an index of its own; choose other columns";
-            return Err(Error::new(ErrorKind::Unsupported, message)
+            return Err(Error::unsupported(message)
                 .with("column", &column.name)
                 .with("type", &column.data_type));
         }
@@ -563,7 +563,7 @@ fn decode_list(list: &wire::List) -> ListRef {
 }
 
 fn corrupt(fault: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the table's head is damaged: {fault}"))
+    Error::corrupt(format!("the table's head is damaged: {fault}"))
 }
 
 #[cfg(test)]

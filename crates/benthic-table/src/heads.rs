@@ -33,7 +33,7 @@ impl Attempts {
         if self.made >= ATTEMPTS_MAX {
             let message =
                 "other writers change the table too often; retry later or with fewer concurrent writers";
-            return Err(Error::new(ErrorKind::Busy, message).with("attempts", self.made));
+            return Err(Error::busy(message).with("attempts", self.made));
         }
         if self.made > 0 {
             let most_ms = (1_u64 << self.made.min(10)).min(PAUSE_MS_MAX);
@@ -78,7 +78,7 @@ impl HeadStore {
         let (bytes, version) = match self.pool.fetch(&self.object, whole).await {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(self.add_context(Error::new(ErrorKind::NotFound, "no such table")));
+                return Err(self.add_context(Error::not_found("no such table")));
             }
             Err(error) => return Err(self.add_context(error)),
         };
@@ -150,14 +150,12 @@ impl HeadStore {
 
 pub(crate) fn check_live(head: &Head, id: Id) -> Result<()> {
     if head.id != id {
-        let message = "the table was dropped, and another table has its name; open it again";
-        return Err(Error::new(ErrorKind::NotFound, message));
+        return Err(Error::not_found("the table was dropped, and another table has its name; open it again"));
     }
     match head.state {
         TableState::Live => Ok(()),
         TableState::Dropping => {
-            let message = "the table is being dropped; drop it again to complete the drop";
-            Err(Error::new(ErrorKind::NotFound, message))
+            Err(Error::not_found("the table is being dropped; drop it again to complete the drop"))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names of tables and of the objects of a table.
 
 use benthic_core::names::TABLES_NAMESPACE;
-use benthic_core::{Environment, Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Environment, Error, ObjectId, Result};
 use std::fmt;
 
 /// Prefix of the namespace of a table's other objects; the table's id follows.
@@ -38,7 +38,7 @@ impl Id {
 /// Checks a table's name: 1 to 200 bytes, no `/`, `:` or control character, and no leading `.`.
 pub fn check_table_name(name: &str) -> Result<()> {
     if name.len() > TABLE_NAME_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the table's name is too long")
+        return Err(Error::limit_exceeded("the table's name is too long")
             .with("len_bytes", name.len())
             .with("len_bytes_max", TABLE_NAME_BYTES_MAX));
     }
@@ -46,7 +46,7 @@ pub fn check_table_name(name: &str) -> Result<()> {
     if name.is_empty() || name.starts_with('.') || name.contains(barred) {
         let message =
             "the table's name is empty, starts with '.', or contains '/', ':' or a control character";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("table", name));
+        return Err(Error::invalid_argument(message).with("table", name));
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl Table {
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     let message =
                         "the pool has no omap to store indexes; create the table in a replicated pool";
-                    let error = Error::new(ErrorKind::Unsupported, message).with_source(error);
+                    let error = Error::unsupported(message).with_source(error);
                     return Err(self.heads.add_context(error));
                 }
                 Err(error) => return Err(error),
@@ -118,7 +118,7 @@ impl Table {
         check_index(&index, head.current()?.1)?;
         if head.indexes.len() >= INDEXES_MAX || head.next_index == u32::MAX {
             let message = "the table has too many indexes; drop one first";
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("indexes_max", INDEXES_MAX));
+            return Err(Error::limit_exceeded(message).with("indexes_max", INDEXES_MAX));
         }
         Ok(index)
     }
@@ -151,13 +151,13 @@ impl Table {
                 None if dropped.is_some() => {}
                 None => {
                     let message = "the table has no such index; `benthic table show` lists them";
-                    return Err(Error::new(ErrorKind::NotFound, message).with("columns", columns.join(",")));
+                    return Err(Error::not_found(message).with("columns", columns.join(",")));
                 }
             }
             Ok(())
         };
         self.commit(Id::draw(&self.environment)?, change).await?;
-        dropped.ok_or_else(|| Error::new(ErrorKind::Internal, "no attempt found the index"))
+        dropped.ok_or_else(|| Error::internal("no attempt found the index"))
     }
 }
 
@@ -281,7 +281,7 @@ impl Snapshot {
         let rows = concat_batches(wanted.arrow(), &batches)
             .map_err(|source| arrow("rows cannot be concatenated", source))?;
         if rows.num_rows() as u64 != entry.rows {
-            return Err(Error::new(ErrorKind::Corrupt, "the object's number of rows differs from its list")
+            return Err(Error::corrupt("the object's number of rows differs from its list")
                 .with("rows", rows.num_rows())
                 .with("rows_listed", entry.rows));
         }
@@ -292,9 +292,7 @@ impl Snapshot {
 pub(crate) fn arrays(index: &Index, rows: &RecordBatch, schema: &TableSchema) -> Result<Vec<ArrayRef>> {
     let array = |id: &u32| {
         let column = schema.by_id(*id).and_then(|column| rows.column_by_name(&column.name));
-        column
-            .map(Arc::clone)
-            .ok_or_else(|| Error::new(ErrorKind::Internal, "a column of an index is missing"))
+        column.map(Arc::clone).ok_or_else(|| Error::internal("a column of an index is missing"))
     };
     index.columns.iter().map(array).collect()
 }

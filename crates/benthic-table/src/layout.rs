@@ -13,7 +13,7 @@ use crate::ids::Id;
 use crate::schema::TableSchema;
 use crate::table::Table;
 use crate::wire;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use parquet::basic::{Compression, ZstdLevel};
 use std::collections::HashSet;
 use std::fmt;
@@ -65,8 +65,7 @@ impl Codec {
     fn check(self) -> Result<()> {
         match self {
             Codec::Zstd { level } if !ZSTD_LEVELS.contains(&level) => {
-                let message = "the level of zstd must be from 1 to 19";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("level", level))
+                Err(Error::invalid_argument("the level of zstd must be from 1 to 19").with("level", level))
             }
             _ => Ok(()),
         }
@@ -78,10 +77,8 @@ impl FromStr for Codec {
 
     /// Parses `none`, `snappy`, `lz4`, `zstd` or `zstd:LEVEL`.
     fn from_str(text: &str) -> Result<Codec> {
-        let invalid = || {
-            let message = "a codec is none, snappy, lz4, zstd or zstd:LEVEL";
-            Error::new(ErrorKind::InvalidArgument, message).with("got", text)
-        };
+        let invalid =
+            || Error::invalid_argument("a codec is none, snappy, lz4, zstd or zstd:LEVEL").with("got", text);
         let codec = match text {
             "none" => Codec::None,
             "snappy" => Codec::Snappy,
@@ -208,7 +205,7 @@ impl Layout {
     }
 
     fn check_sort(&self, schema: &TableSchema) -> Result<()> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: &str| Error::invalid_argument(message);
         for (place, id) in self.sort.iter().enumerate() {
             let column = schema.by_id(*id);
             let column =
@@ -227,7 +224,7 @@ impl Layout {
     }
 
     fn check_sizes(&self) -> Result<()> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: &str| Error::invalid_argument(message);
         self.codec.check()?;
         if !ROW_GROUP_BYTES.contains(&self.row_group_bytes) {
             let message = "the target size of row groups must be from 1 MiB to 64 MiB";

@@ -67,7 +67,7 @@ impl FileEntry {
     /// `LimitExceeded` for an object with more rows than a set of rows can have.
     pub fn stored_rows(&self) -> Result<Rows> {
         let message = "an object has too many rows for its rows to be changed";
-        let limit = || Error::new(ErrorKind::LimitExceeded, message).with("object", self.object);
+        let limit = || Error::limit_exceeded(message).with("object", self.object);
         u32::try_from(self.rows).map(Rows::all).map_err(|_| limit())
     }
 
@@ -85,7 +85,7 @@ impl FileEntry {
     }
 
     pub fn from_batch(batch: &RecordBatch) -> Result<Vec<FileEntry>> {
-        let damaged = || Error::new(ErrorKind::Corrupt, "a file list is damaged");
+        let damaged = || Error::corrupt("a file list is damaged");
         let column = |name| batch.column_by_name(name).ok_or_else(damaged);
         let names = column("name")?.as_string_opt::<i32>().ok_or_else(damaged)?;
         let schemas = column("schema")?.as_primitive_opt::<UInt32Type>().ok_or_else(damaged)?;

@@ -50,7 +50,7 @@ pub(crate) async fn put(
     };
     if bytes.len() as u64 > limits::OPERATION_BYTES_MAX {
         let message = "a row is too large for an object; remove its large values, or split them";
-        return Err(Error::new(ErrorKind::LimitExceeded, message)
+        return Err(Error::limit_exceeded(message)
             .with("len_bytes", bytes.len())
             .with("len_bytes_max", limits::OPERATION_BYTES_MAX));
     }
@@ -120,7 +120,7 @@ impl ObjectReader {
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
         let size_bytes = self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.bytes));
-        let damaged = |message: &str| Error::new(ErrorKind::Corrupt, message).with("size_bytes", size_bytes);
+        let damaged = |message: &str| Error::corrupt(message).with("size_bytes", size_bytes);
         // A range outside the object comes from a damaged footer.
         let part = self.parts.iter().find(|part| part.contains(&range));
         let Some(part) = part.filter(|_| range.start <= range.end) else {
@@ -233,5 +233,5 @@ pub(crate) async fn batches(
 }
 
 fn panicked() -> Error {
-    Error::new(ErrorKind::Corrupt, "a Parquet object cannot be read: the Parquet reader panicked")
+    Error::corrupt("a Parquet object cannot be read: the Parquet reader panicked")
 }

@@ -59,7 +59,7 @@ impl Partitioning {
     /// `InvalidArgument` for a missing column, a type that does not support this partitioning, and
     /// invalid numbers.
     pub fn check(&self, schema: &TableSchema) -> Result<()> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: &str| Error::invalid_argument(message);
         self.check_numbers()?;
         let Some(field) = self.field() else { return Ok(()) };
         let column =
@@ -96,7 +96,7 @@ impl Partitioning {
             false => {
                 let message =
                     "the number of buckets or bounds is out of range, or the bounds are not ascending";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("partitions_max", PARTITIONS_MAX))
+                Err(Error::invalid_argument(message).with("partitions_max", PARTITIONS_MAX))
             }
         }
     }
@@ -135,8 +135,7 @@ impl Partitioning {
             4 => Partitioning::Range { field, ranges: Ranges::Year },
             5 => Partitioning::Range { field, ranges: Ranges::Bounds(message.bounds) },
             _ => {
-                let message = "the table's head is damaged: its partitioning is unknown";
-                return Err(Error::new(ErrorKind::Corrupt, message));
+                return Err(Error::corrupt("the table's head is damaged: its partitioning is unknown"));
             }
         };
         partitioning.check_numbers().map_err(|error| error.with_kind(ErrorKind::Corrupt))?;
@@ -202,7 +201,7 @@ fn hash(column: &ArrayRef, buckets: u32) -> Result<Int64Array> {
         DataType::Binary => {
             column.as_binary::<i32>().iter().map(|value| Some(value.map_or(0, bucket))).collect()
         }
-        other => return Err(Error::new(ErrorKind::Internal, "no hash for a type").with("type", other)),
+        other => return Err(Error::internal("no hash for a type").with("type", other)),
     })
 }
 

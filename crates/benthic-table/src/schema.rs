@@ -48,10 +48,10 @@ impl TableSchema {
     /// table cannot store.
     pub fn new(id: u32, columns: Vec<Column>) -> Result<TableSchema> {
         if columns.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a table must have at least one column"));
+            return Err(Error::invalid_argument("a table must have at least one column"));
         }
         let over = |what: &str, got: usize, max: usize| {
-            Err(Error::new(ErrorKind::LimitExceeded, format!("{what}; use fewer columns or shorter names"))
+            Err(Error::limit_exceeded(format!("{what}; use fewer columns or shorter names"))
                 .with("got", got)
                 .with("max", max))
         };
@@ -64,16 +64,13 @@ impl TableSchema {
             if name.len() > COLUMN_NAME_BYTES_MAX {
                 return over("a column's name is too long", name.len(), COLUMN_NAME_BYTES_MAX);
             }
-            let invalid =
-                |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+            let invalid = |message: &str| Err(Error::invalid_argument(message).with("column", name));
             if name.is_empty() || name.contains('\0') {
                 return invalid("the column's name is empty or contains a NUL");
             }
             if canonical(&column.data_type)? != column.data_type {
                 let message = "a table cannot have a column of this type; use the type of Column::from_arrow";
-                return Err(Error::new(ErrorKind::Unsupported, message)
-                    .with("column", name)
-                    .with("type", &column.data_type));
+                return Err(Error::unsupported(message).with("column", name).with("type", &column.data_type));
             }
             if places_by_name.insert(name.to_owned(), place).is_some() {
                 return invalid("two columns have the same name");
@@ -137,7 +134,7 @@ impl TableSchema {
             types::encode(column.id, field, &mut nodes)?;
         }
         if nodes.len() > NODES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the schema has too many nested fields")
+            return Err(Error::limit_exceeded("the schema has too many nested fields")
                 .with("parts", nodes.len())
                 .with("parts_max", NODES_MAX));
         }

@@ -86,7 +86,7 @@ impl Table {
             let id = |snapshot: Option<&SnapshotRef>| snapshot.map_or(0, |snapshot| snapshot.id);
             let message = "the table has no such snapshot; it may have been vacuumed";
             return Err(self.heads.add_context(
-                Error::new(ErrorKind::NotFound, message)
+                Error::not_found(message)
                     .with("oldest", id(head.snapshots.first()))
                     .with("newest", id(head.snapshots.last())),
             ));
@@ -122,7 +122,7 @@ impl Table {
 impl Snapshot {
     pub(crate) fn new(table: &Table, head: &Arc<Head>, snapshot: &SnapshotRef) -> Result<Snapshot> {
         let schema = head.schema(snapshot.schema).cloned();
-        let schema = schema.ok_or_else(|| Error::new(ErrorKind::Internal, "a snapshot has no schema"))?;
+        let schema = schema.ok_or_else(|| Error::internal("a snapshot has no schema"))?;
         let (lists, snapshot) = (head.lists_of(snapshot), snapshot.clone());
         Ok(Snapshot(Arc::new(Inner {
             table: table.clone(),
@@ -183,8 +183,7 @@ impl Snapshot {
 
     /// The schema with which a data object was written, see [`FileEntry::schema`].
     pub fn schema_of(&self, id: u32) -> Result<&TableSchema> {
-        let damaged =
-            || Error::new(ErrorKind::Corrupt, "the head lacks the schema of an object").with("schema", id);
+        let damaged = || Error::corrupt("the head lacks the schema of an object").with("schema", id);
         self.0.head.schema(id).ok_or_else(|| self.0.table.heads.add_context(damaged()))
     }
 

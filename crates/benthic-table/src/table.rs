@@ -80,7 +80,7 @@ impl Table {
     ) -> Result<Table> {
         if id.0 == 0 || !list_names(&pool, &id.namespace()).await?.is_empty() {
             let message = "the id of the new table belongs to another one; draw a new id";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("table", name).with("id", id));
+            return Err(Error::already_exists(message).with("table", name).with("id", id));
         }
         Table::create_with_id(pool, name, definition, environment, id).await
     }
@@ -128,7 +128,7 @@ impl Table {
             }
             _ => "the table already exists; append to it, or drop it first",
         };
-        Err(self.heads.add_context(Error::new(ErrorKind::AlreadyExists, message)).with_source(error))
+        Err(self.heads.add_context(Error::already_exists(message)).with_source(error))
     }
 
     /// Opens a table.
@@ -166,7 +166,7 @@ impl Table {
                         format!("no such table; `benthic table ls {}` lists the tables", heads.pool.name())
                     }
                 };
-                return Err(heads.add_context(Error::new(ErrorKind::NotFound, message)));
+                return Err(heads.add_context(Error::not_found(message)));
             }
             outcome => outcome?,
         };

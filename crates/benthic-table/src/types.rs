@@ -2,7 +2,7 @@
 
 use crate::wire::Node;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::sync::Arc;
 
 pub(crate) const DEPTH_MAX: usize = 16;
@@ -46,8 +46,7 @@ pub(crate) fn canonical(given: &DataType) -> Result<DataType> {
 
 fn canonical_at(given: &DataType, depth: usize) -> Result<DataType> {
     if depth > DEPTH_MAX {
-        let message = "a type has too many nested levels";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("depth_max", DEPTH_MAX));
+        return Err(Error::unsupported("a type has too many nested levels").with("depth_max", DEPTH_MAX));
     }
     let child = |name: &str, field: &FieldRef| -> Result<FieldRef> {
         let data_type = canonical_at(field.data_type(), depth + 1)?;
@@ -95,8 +94,7 @@ fn canonical_at(given: &DataType, depth: usize) -> Result<DataType> {
 }
 
 fn unsupported(given: &DataType) -> Error {
-    Error::new(ErrorKind::Unsupported, "a table cannot have a column of this type; cast it first")
-        .with("type", given)
+    Error::unsupported("a table cannot have a column of this type; cast it first").with("type", given)
 }
 
 /// Whether every value of type `from` has an equal value in type `to`, so that a column's type may
@@ -177,7 +175,7 @@ pub(crate) fn encode(id: u32, field: &Field, nodes: &mut Vec<Node>) -> Result<()
 
 /// Reads the next field and its children. Returns the field's id too.
 pub(crate) fn decode(nodes: &mut std::vec::IntoIter<Node>, depth: usize) -> Result<(u32, Field)> {
-    let damaged = |what: &str| Error::new(ErrorKind::Corrupt, format!("a schema is damaged: {what}"));
+    let damaged = |what: &str| Error::corrupt(format!("a schema is damaged: {what}"));
     let node = nodes.next().ok_or_else(|| damaged("a field is missing"))?;
     if depth > DEPTH_MAX {
         return Err(damaged("a type has too many nested levels"));

@@ -133,7 +133,7 @@ async fn in_use(heads: &HeadStore, id: Id) -> Result<(HashSet<TableObject>, Hash
                     return Err(heads.add_context(error));
                 }
                 if version == before {
-                    let lost = Error::new(ErrorKind::Corrupt, "a file list of the table is lost");
+                    let lost = Error::corrupt("a file list of the table is lost");
                     return Err(heads.add_context(lost.with_source(error)));
                 }
             }
@@ -143,7 +143,7 @@ async fn in_use(heads: &HeadStore, id: Id) -> Result<(HashSet<TableObject>, Hash
 
 async fn objects_of(heads: &HeadStore, head: &Head, id: Id) -> Result<HashSet<TableObject>> {
     if head.id != id {
-        return Err(Error::new(ErrorKind::Conflict, "the table was dropped, and another table has its name"));
+        return Err(Error::conflict("the table was dropped, and another table has its name"));
     }
     let mut used = HashSet::new();
     for list in head.lists.values() {
@@ -197,7 +197,7 @@ impl Table {
                 head.state = TableState::Dropping;
                 Ok(())
             }
-            _ => Err(Error::new(ErrorKind::Conflict, "another client has changed the table")),
+            _ => Err(Error::conflict("another client has changed the table")),
         };
         let ((), head) = self.heads.commit(Id::draw(&self.environment)?, change).await?;
         finish_drop(&self.heads, &head, 0, self.environment.unix_ms()).await

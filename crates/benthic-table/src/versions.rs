@@ -4,7 +4,7 @@ use crate::head::{Head, Operation, TAGS_MAX, check_index, drop_command};
 use crate::ids::Id;
 use crate::snapshot::{Snapshot, SnapshotSelector};
 use crate::table::Table;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,13 +23,12 @@ impl Table {
         let id = self.snapshot(at).await?.id();
         let add = |head: &mut Head| {
             if !head.snapshots.iter().any(|snapshot| snapshot.id == id) {
-                let message = "the snapshot was vacuumed meanwhile";
-                return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", id));
+                return Err(Error::not_found("the snapshot was vacuumed meanwhile").with("snapshot", id));
             }
             head.tags.insert(name.to_owned(), id);
             if head.tags.len() > TAGS_MAX {
                 let message = "the table has too many tags; remove one first";
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("tags_max", TAGS_MAX));
+                return Err(Error::limit_exceeded(message).with("tags_max", TAGS_MAX));
             }
             head.need_format_of_changes();
             Ok(())
@@ -77,10 +76,10 @@ impl Table {
             }
             let target = head.snapshots.iter().find(|snapshot| snapshot.id == to).cloned();
             let target = target.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "the snapshot was vacuumed meanwhile").with("snapshot", to)
+                Error::not_found("the snapshot was vacuumed meanwhile").with("snapshot", to)
             })?;
             let schema = head.schema(target.schema);
-            let schema = schema.ok_or_else(|| Error::new(ErrorKind::Internal, "a snapshot has no schema"))?;
+            let schema = schema.ok_or_else(|| Error::internal("a snapshot has no schema"))?;
             if let Some(index) = head.indexes.iter().find(|index| check_index(index, schema).is_err()) {
                 let message = format!(
                     "an index has a column that the snapshot does not have; drop the index first: {}",
@@ -88,12 +87,12 @@ impl Table {
                 );
                 let columns = index.columns.iter().filter_map(|id| head.current().ok()?.1.by_id(*id));
                 let columns: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
-                return Err(Error::new(ErrorKind::Unsupported, message).with("index", columns.join(",")));
+                return Err(Error::unsupported(message).with("index", columns.join(",")));
             }
             if head.layout.sort.iter().any(|id| schema.by_id(*id).is_none()) {
                 let message = "the table is sorted by a column that the snapshot does not have; end the sort order first: \
                     benthic table rewrite POOL/TABLE --unsorted";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("snapshot", to));
+                return Err(Error::unsupported(message).with("snapshot", to));
             }
             let schema = schema.clone();
             head.layout.forget_columns(&schema);
@@ -119,7 +118,7 @@ fn check_tag(name: &str) -> Result<()> {
         true => {
             let message =
                 "a tag has 1 to 100 bytes, no blanks or control characters, and does not begin with a digit";
-            Err(Error::new(ErrorKind::InvalidArgument, message).with("tag", name))
+            Err(Error::invalid_argument(message).with("tag", name))
         }
         false => Ok(()),
     }

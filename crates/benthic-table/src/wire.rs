@@ -1,7 +1,7 @@
 //! The head's protobuf messages, as docs/formats.md draws them. A field number is never reused for
 //! another meaning.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use prost::encoding::{DecodeContext, decode_key, skip_field};
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -175,8 +175,7 @@ pub(crate) fn check_fields(mut message: &[u8], fields_max: usize) -> Result<usiz
     let mut fields = 0;
     while !message.is_empty() {
         if fields == fields_max {
-            return Err(Error::new(ErrorKind::Corrupt, "a message has too many fields")
-                .with("fields_max", fields_max));
+            return Err(Error::corrupt("a message has too many fields").with("fields_max", fields_max));
         }
         let (tag, wire_type) = decode_key(&mut message).map_err(corrupt)?;
         skip_field(wire_type, tag, &mut message, DecodeContext::default()).map_err(corrupt)?;
@@ -186,5 +185,5 @@ pub(crate) fn check_fields(mut message: &[u8], fields_max: usize) -> Result<usiz
 }
 
 pub(crate) fn corrupt(source: prost::DecodeError) -> Error {
-    Error::new(ErrorKind::Corrupt, "a message cannot be decoded").with_source(source)
+    Error::corrupt("a message cannot be decoded").with_source(source)
 }

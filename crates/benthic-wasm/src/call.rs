@@ -41,10 +41,9 @@ impl Call {
     pub fn decode(bytes: &Bytes) -> Result<Call> {
         if bytes.first().is_some_and(|format| *format != FORMAT) {
             let message = "this class is older than the client; install the library of the client's build";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported(message));
         }
-        Call::decode_fields(bytes)
-            .map_err(|Malformed| Error::new(ErrorKind::InvalidArgument, "the call is malformed"))
+        Call::decode_fields(bytes).map_err(|Malformed| Error::invalid_argument("the call is malformed"))
     }
 
     fn decode_fields(bytes: &Bytes) -> Decoded<Call> {

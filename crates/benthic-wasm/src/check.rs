@@ -5,7 +5,7 @@
 //! segment after a few zeros. So the limits are here.
 
 use crate::nan;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use wasmparser::{
     BinaryReaderError, CompositeInnerType, ElementItems, Operator, Parser, Payload, TypeSectionReader,
 };
@@ -51,11 +51,8 @@ pub fn check(wasm: &[u8]) -> Result<Costs> {
     let mut costs = Costs::default();
     match find_excess(wasm, &mut costs) {
         Ok(None) => Ok(costs),
-        Ok(Some(message)) => Err(Error::new(ErrorKind::InvalidArgument, message)),
-        Err(error) => {
-            let message = format!("this is not a valid module: {error}");
-            Err(Error::new(ErrorKind::InvalidArgument, message))
-        }
+        Ok(Some(message)) => Err(Error::invalid_argument(message)),
+        Err(error) => Err(Error::invalid_argument(format!("this is not a valid module: {error}"))),
     }
 }
 

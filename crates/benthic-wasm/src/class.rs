@@ -4,8 +4,7 @@ use crate::rules::{Rights, Rules, RulesFile};
 use crate::runtime::Compile;
 use crate::{Call, Module, ModuleId, Signatures};
 use benthic_core::{
-    Class, ClassRegistry, Error, ErrorKind, GuestMethod, Method, MethodContext, MethodFlags, MethodResult,
-    Result,
+    Class, ClassRegistry, Error, GuestMethod, Method, MethodContext, MethodFlags, MethodResult, Result,
 };
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -187,7 +186,7 @@ fn run(context: &mut MethodContext<'_>, input: &[u8], writes: bool) -> Result<Ve
     if module.manifest().method(&call.method)?.writes {
         if !writes {
             let message = "the method writes; call it through run_write";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("method", &call.method));
+            return Err(Error::invalid_argument(message).with("method", &call.method));
         }
         rights.check_writes()?;
     }
@@ -225,11 +224,11 @@ fn find(call: &Call, rules: &Rules) -> Result<Loaded> {
     }
     let Some(attached) = &call.attached else {
         let message = "the module is not cached here; repeat the call with the module attached";
-        return Err(Error::new(ErrorKind::Busy, message).with("module", call.module));
+        return Err(Error::busy(message).with("module", call.module));
     };
     if ModuleId::of(attached) != call.module {
         let message = "the attached module has another hash than the call says";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("module", call.module));
+        return Err(Error::invalid_argument(message).with("module", call.module));
     }
     // The signature first: nothing else of a module that may not run is read.
     let rights = rules.rights(&Signatures::read(attached)?)?;

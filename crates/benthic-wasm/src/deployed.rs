@@ -132,9 +132,7 @@ pub async fn deploy(pool: &dyn Pool, wasm: Bytes, limits: Limits, actor: Actor<'
     if is_new && earlier.as_ref().is_some_and(|class| class.versions.len() >= VERSIONS_MAX) {
         let message =
             "the class has too many versions; `benthic class undeploy NAME --version HASH` removes one";
-        return Err(Error::new(ErrorKind::LimitExceeded, message)
-            .with("class", name)
-            .with("versions_max", VERSIONS_MAX));
+        return Err(Error::limit_exceeded(message).with("class", name).with("versions_max", VERSIONS_MAX));
     }
     // A later version has a later time, even if the clocks of two clients differ.
     let newest_unix_s =
@@ -201,7 +199,7 @@ pub async fn audit(pool: &dyn Pool) -> Result<Vec<Change>> {
     let Some(((entries, next), _)) = pool.fetch(&records()?, entries.and(next)).await.optional()? else {
         return Ok(Vec::new());
     };
-    let damaged = || Error::new(ErrorKind::Corrupt, "the audit log is damaged");
+    let damaged = || Error::corrupt("the audit log is damaged");
     let next = next.entries.first().map_or(Ok(0), |(_, next)| {
         std::str::from_utf8(next).ok().and_then(|next| next.parse::<u64>().ok()).ok_or_else(damaged)
     })?;
@@ -216,7 +214,7 @@ pub async fn audit(pool: &dyn Pool) -> Result<Vec<Change>> {
 fn encode(record: &impl Serialize) -> Result<Bytes> {
     serde_json::to_vec(record)
         .map(Bytes::from)
-        .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode the record").with_source(error))
+        .map_err(|error| Error::internal("cannot encode the record").with_source(error))
 }
 
 /// Finds a class; `None` if the pool has none of this name.
@@ -235,7 +233,7 @@ pub async fn find(pool: &dyn Pool, name: &str) -> Result<Option<DeployedClass>> 
 }
 
 fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Result<DeployedClass> {
-    let damaged = || Error::new(ErrorKind::Corrupt, "the record of the class is damaged");
+    let damaged = || Error::corrupt("the record of the class is damaged");
     let current = std::str::from_utf8(current).ok().and_then(ModuleId::parse).ok_or_else(damaged)?;
     let version = |(key, json): &(Bytes, Bytes)| {
         let version = serde_json::from_slice::<Version>(json).map_err(|error| {
@@ -246,7 +244,7 @@ fn parse(name: &str, current: &[u8], versions: &OmapPage) -> Result<DeployedClas
             }
             let message =
                 "a newer Benthic deployed a version of this class; install that build of the program here";
-            Error::new(ErrorKind::Unsupported, message).with_source(error)
+            Error::unsupported(message).with_source(error)
         })?;
         Ok((id_of(key).ok_or_else(damaged)?, version))
     };
@@ -377,7 +375,7 @@ pub async fn undeploy(
             if id == class.current {
                 let message =
                     "calls use this version; deploy another or roll back first, or remove the whole class";
-                return Err(Error::new(ErrorKind::Busy, message).with("class", name).with("version", id));
+                return Err(Error::busy(message).with("class", name).with("version", id));
             }
             // The guard fails if another client selects the version meanwhile.
             let (key, current) = current_entry(name, class.current);
@@ -397,13 +395,13 @@ pub async fn undeploy(
 /// The error for a class that a pool does not have.
 pub fn gone(name: &str) -> Error {
     let message = "no such class in this pool; `benthic class ls --pool POOL` lists the deployed classes";
-    Error::new(ErrorKind::NotFound, message).with("class", name)
+    Error::not_found(message).with("class", name)
 }
 
 /// The error for a version that the records of the class do not hold.
 pub fn no_such_version(name: &str) -> Error {
     let message = "the class has no such version; `benthic class show CLASS --pool POOL` lists them";
-    Error::new(ErrorKind::NotFound, message).with("class", name)
+    Error::not_found(message).with("class", name)
 }
 
 /// The version that a key of the records names.

@@ -98,7 +98,7 @@ impl Function {
 pub fn call_function(call: &FunctionCall<'_>) -> Result<Bytes> {
     let name = call.name.strip_prefix("wasm.");
     let Some(method) = METHODS.iter().find(|method| Some(method.name) == name) else {
-        return Err(Error::new(ErrorKind::Unsupported, "no such method").with("method", call.name));
+        return Err(Error::unsupported("no such method").with("method", call.name));
     };
     let usual = MethodLimits::default();
     let left_ms = u64::try_from(call.time_left.as_millis()).unwrap_or(u64::MAX);

@@ -129,19 +129,17 @@ impl Host {
                 None => Err(self.own_error(number)),
             },
             Ended::OutOfFuel => Err(out_of_fuel()),
-            Ended::OutOfStack => {
-                Err(Error::new(ErrorKind::ClassFailed, "the method's recursion is too deep"))
-            }
+            Ended::OutOfStack => Err(Error::class_failed("the method's recursion is too deep")),
             Ended::OutOfMemory => {
                 let error = match self.message.take() {
-                    Some(message) => Error::new(ErrorKind::ClassFailed, message),
+                    Some(message) => Error::class_failed(message),
                     None => out_of_memory(),
                 };
                 Err(self.fault.take().unwrap_or(error))
             }
             Ended::Trapped(why) => {
                 let message = self.message.take().unwrap_or_else(|| format!("the method trapped: {why}"));
-                Err(self.fault.take().unwrap_or_else(|| Error::new(ErrorKind::ClassFailed, message)))
+                Err(self.fault.take().unwrap_or_else(|| Error::class_failed(message)))
             }
         };
         (self.context, outcome)
@@ -162,7 +160,7 @@ impl Host {
 
     /// Keeps the reason for a trap, which ends the call, if there is none yet.
     pub fn fault<E>(&mut self, message: &'static str, trap: impl FnOnce(&'static str) -> E) -> E {
-        self.fault.get_or_insert_with(|| Error::new(ErrorKind::ClassFailed, message));
+        self.fault.get_or_insert_with(|| Error::class_failed(message));
         trap(message)
     }
 
@@ -170,7 +168,7 @@ impl Host {
     pub(crate) fn note_exit(&mut self, status: u32, error: Option<String>) {
         let message =
             error.map_or("the method exited".to_owned(), |error| format!("the method exited: {error}"));
-        self.fault = Some(Error::new(ErrorKind::ClassFailed, message).with("status", status));
+        self.fault = Some(Error::class_failed(message).with("status", status));
     }
 
     /// Whether the deadline of the call has passed. If so, the call fails with that error.
@@ -242,7 +240,7 @@ impl Host {
         if self.changes > CHANGES_MAX {
             let message =
                 "the method makes too many changes in one call; combine changes, or make several calls";
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("changes_max", CHANGES_MAX));
+            return Err(Error::limit_exceeded(message).with("changes_max", CHANGES_MAX));
         }
         Ok(())
     }
@@ -277,7 +275,7 @@ impl Host {
 
     fn append_output(&mut self, data: &[u8]) -> Result<()> {
         if self.output.len() + data.len() > limits::METHOD_OUTPUT_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the method's output is too large")
+            return Err(Error::limit_exceeded("the method's output is too large")
                 .with("len_bytes_max", limits::METHOD_OUTPUT_BYTES_MAX));
         }
         self.context.get().charge_memory(data.len() as u64)?;
@@ -433,12 +431,11 @@ impl Host {
 }
 
 fn undeclared(what: &str) -> Error {
-    let message = format!("the method {what}, which its manifest does not declare");
-    Error::new(ErrorKind::ClassFailed, message)
+    Error::class_failed(format!("the method {what}, which its manifest does not declare"))
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidArgument, "a name is not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| Error::invalid_argument("a name is not UTF-8"))
 }
 
 fn text_of(bytes: &[u8], len_max: usize) -> String {
@@ -461,13 +458,13 @@ fn encode_entries<'a>(
 fn decode<T>(bytes: &[u8], value: impl FnOnce(&mut Decoder<'_>) -> Decoded<T>) -> Result<T> {
     let items = Decoder::copying(bytes).len(0).unwrap_or_default();
     if items > LIST_ITEMS_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the list has too many items; make several calls")
+        return Err(Error::limit_exceeded("the list has too many items; make several calls")
             .with("items_max", LIST_ITEMS_MAX));
     }
     let mut decoder = Decoder::copying(bytes);
-    value(&mut decoder).and_then(|value| decoder.end().map(|()| value)).map_err(|Malformed| {
-        Error::new(ErrorKind::InvalidArgument, "the list of keys or entries is malformed")
-    })
+    value(&mut decoder)
+        .and_then(|value| decoder.end().map(|()| value))
+        .map_err(|Malformed| Error::invalid_argument("the list of keys or entries is malformed"))
 }
 
 fn keys_of(decoder: &mut Decoder<'_>) -> Decoded<Vec<Bytes>> {
@@ -483,13 +480,13 @@ fn entries_of(decoder: &mut Decoder<'_>) -> Decoded<BTreeMap<Bytes, Bytes>> {
 /// The error of a call that needs more fuel than it has.
 pub(crate) fn out_of_fuel() -> Error {
     let message = "the method needs more fuel than its limit; give it less to do in one call, or more fuel";
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::limit_exceeded(message)
 }
 
 fn out_of_memory() -> Error {
     let message =
         "the method needs more memory than its limit; give it less to do in one call, or more memory";
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::limit_exceeded(message)
 }
 
 /// Defines `link` for a runtime, which adds the functions of the interface to a linker. Both

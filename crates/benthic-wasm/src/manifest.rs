@@ -1,7 +1,7 @@
 //! A module's description of itself, as JSON in a custom section of the module. A build tool adds
 //! the section, because not every language can.
 
-use benthic_core::{ClassInfo, Error, ErrorKind, MethodInfo, Result, limits};
+use benthic_core::{ClassInfo, Error, MethodInfo, Result, limits};
 use serde::{Deserialize, Serialize};
 
 /// The name of the custom section.
@@ -119,9 +119,7 @@ impl Manifest {
     /// `Unsupported` if the module has no such method.
     pub fn method(&self, name: &str) -> Result<&MethodManifest> {
         self.methods.iter().find(|method| method.name == name).ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "the class has no such method")
-                .with("class", &self.class)
-                .with("method", name)
+            Error::unsupported("the class has no such method").with("class", &self.class).with("method", name)
         })
     }
 
@@ -158,7 +156,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 pub(crate) fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 /// Appends a manifest to a module, as a custom section.

@@ -3,7 +3,7 @@
 use crate::interpreter::Interpreted;
 use crate::runtime::Code;
 use crate::{Manifest, host};
-use benthic_core::{Error, ErrorKind, GuestCost, MethodContext, Result};
+use benthic_core::{Error, GuestCost, MethodContext, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -105,14 +105,13 @@ impl Module {
     /// it is too large.
     pub fn new(wasm: &Bytes) -> Result<Module> {
         if wasm.len() > MODULE_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the module is too large")
+            return Err(Error::limit_exceeded("the module is too large")
                 .with("len_bytes", wasm.len())
                 .with("len_bytes_max", MODULE_BYTES_MAX));
         }
         let interpreted = Interpreted::new(wasm)?;
         let Some(section) = interpreted.section(crate::MANIFEST_SECTION) else {
-            let message = "the module has no manifest; `benthic class build` adds it";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("the module has no manifest; `benthic class build` adds it"));
         };
         let manifest = Manifest::parse(section)?;
         let memory_bytes = interpreted.memory_bytes()?;
@@ -201,7 +200,7 @@ fn check_memory(memory_bytes: u64, limits: Limits) -> Result<()> {
     if memory_bytes <= limits.memory_bytes {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "the module starts with more memory than its limit")
+    Err(Error::limit_exceeded("the module starts with more memory than its limit")
         .with("memory_bytes", memory_bytes)
         .with("memory_bytes_max", limits.memory_bytes))
 }

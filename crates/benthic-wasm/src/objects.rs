@@ -12,7 +12,7 @@
 use crate::MethodManifest;
 use crate::manifest::{invalid, is_name};
 use benthic_core::codec::Encode;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 
 /// Limit of the names that a method declares.
@@ -105,7 +105,7 @@ pub fn check_collected(size_bytes: u64) -> Result<()> {
         return Ok(());
     }
     let message = "the input and the other objects of the call are too large; run the method beside the largest one, or use smaller ones";
-    Err(Error::new(ErrorKind::LimitExceeded, message)
+    Err(Error::limit_exceeded(message)
         .with("size_bytes", size_bytes)
         .with("size_bytes_max", COLLECTED_BYTES_MAX))
 }

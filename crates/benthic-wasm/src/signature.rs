@@ -7,7 +7,7 @@
 //! Keys are PEM files, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` make
 //! them.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use ed25519_compact::{KeyPair, PublicKey, Signature};
 use sha2::{Digest, Sha256};
 use wasmparser::{BinaryReader, BinaryReaderError, Parser, Payload};
@@ -33,7 +33,7 @@ impl SigningKey {
         KeyPair::from_pem(pem).map(SigningKey).map_err(|_| {
             let message =
                 "this is not an Ed25519 key; `openssl genpkey -algorithm ed25519 -out deploy.pem` makes one";
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid_argument(message)
         })
     }
 
@@ -48,7 +48,7 @@ impl SigningKey {
     /// `InvalidArgument` for bytes that are no module.
     pub fn sign(&self, wasm: &[u8]) -> Result<Vec<u8>> {
         let Some(unsigned) = wasm.strip_prefix(HEADER) else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "this is not a WebAssembly module"));
+            return Err(Error::invalid_argument("this is not a WebAssembly module"));
         };
         let signed = signature_section(wasm).map_err(|error| malformed(&error))?;
         let rest = signed.map_or(unsigned, |section| section.rest);
@@ -94,8 +94,7 @@ impl Signatures {
         let hash = Sha256::digest(rest);
         let all = read_signatures(content, &hash).map_err(|error| malformed(&error))?;
         if all.is_empty() {
-            let message = "the signature is not that of this module; sign it again";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("the signature is not that of this module; sign it again"));
         }
         Ok(Signatures { message: message(&hash), all })
     }
@@ -187,8 +186,7 @@ fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn malformed(error: &BinaryReaderError) -> Error {
-    let message = format!("the module or its signature is malformed: {error}");
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(format!("the module or its signature is malformed: {error}"))
 }
 
 #[cfg(test)]

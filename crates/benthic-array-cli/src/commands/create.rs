@@ -6,7 +6,7 @@ use crate::load::{self, Layout};
 use crate::reference::SourceFile;
 use crate::source;
 use benthic_array::{ArrayAddress, Compressor, WriteStats};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -201,6 +201,6 @@ impl Layout {
             return Ok(());
         }
         let message = "no array has as many axes as --chunks has lengths";
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("lengths", self.chunks.len()))
+        Err(Error::invalid_argument(message).with("lengths", self.chunks.len()))
     }
 }

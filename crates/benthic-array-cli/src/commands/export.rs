@@ -80,9 +80,7 @@ async fn check_no_file(place: &Place) -> Result<()> {
         {
             let message = "the chunks of this array are in a stored file, whose objects `benthic get` copies; \
                 the `to_zarr` of xarray makes a Zarr directory of it";
-            return Err(Error::new(ErrorKind::Unsupported, message)
-                .with("array", listed.path)
-                .with("file", references.file));
+            return Err(Error::unsupported(message).with("array", listed.path).with("file", references.file));
         }
     }
     Ok(())

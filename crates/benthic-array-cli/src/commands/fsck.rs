@@ -3,7 +3,7 @@
 use super::{ReadingArgs, open, watch};
 use crate::output::stats_json;
 use benthic_array::{ArrayAddress, ReadStats};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -58,8 +58,5 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
         return Ok(());
     }
     let message = "the array has damaged or stray objects; write the damaged chunks again, remove the others";
-    Err(Error::new(ErrorKind::Corrupt, message)
-        .with("array", args.array)
-        .with("findings", check.findings.len())
-        .into())
+    Err(Error::corrupt(message).with("array", args.array).with("findings", check.findings.len()).into())
 }

@@ -84,8 +84,7 @@ impl Colors {
 
 pub async fn run(args: PlotArgs, session: &Session) -> Outcome {
     if args.out.is_none() && session.out.is_json() {
-        let message = "--json prints no picture; save it with --out FILE.png";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid_argument("--json prints no picture; save it with --out FILE.png").into());
     }
     let array = open(&args.array, session).await?;
     let pushdown = args.reading.pushdown(session).await?;
@@ -150,13 +149,10 @@ fn shown_axes(array: &Array, slices: &[Slice]) -> Result<[usize; 2]> {
         let message = "a picture needs two dimensions with more than one position each; select one position \
                        along the others, for example with --select time=0";
         let dimensions: Vec<String> = array.metadata().dimensions.iter().flatten().cloned().collect();
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimensions", dimensions.join(",")));
+        return Err(Error::invalid_argument(message).with("dimensions", dimensions.join(",")));
     };
     if slices[down].count == 0 || slices[right].count == 0 {
-        return Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "the selection is empty; there is nothing to draw",
-        ));
+        return Err(Error::invalid_argument("the selection is empty; there is nothing to draw"));
     }
     Ok([down, right])
 }
@@ -185,8 +181,7 @@ fn picture(means: &Values, goes_up: bool, range: Option<NumberRange>, colors: Co
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
     if least > most {
-        let message = "all selected values are missing; there is nothing to draw";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("all selected values are missing; there is nothing to draw"));
     }
     let range = range.unwrap_or(NumberRange { min: least, max: most });
     let end = |end: f64, default: f64| if end.is_finite() { end } else { default };

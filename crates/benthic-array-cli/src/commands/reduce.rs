@@ -5,7 +5,7 @@ use crate::mask::MaskArgs;
 use crate::output::deliver;
 use crate::selection::{SelectionArgs, axis};
 use benthic_array::{ArrayAddress, AxisRole, Bounded, Groups, ReadStats, Reduction, ReductionKind};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use clap::{Args, ValueEnum};
@@ -82,8 +82,7 @@ impl FromStr for Coarsen {
             Some(Coarsen { dimension: dimension.to_owned(), neighbours })
         });
         parsed.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "--coarsen takes DIM=N, with N neighbours of 1 or more")
-                .with("got", text)
+            Error::invalid_argument("--coarsen takes DIM=N, with N neighbours of 1 or more").with("got", text)
         })
     }
 }
@@ -117,7 +116,7 @@ enum KindArg {
 
 impl ReduceArgs {
     fn kind(&self) -> Result<ReductionKind> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let invalid = |message: &str| Err(Error::invalid_argument(message));
         match (self.kind, self.edges.is_empty()) {
             (KindArg::Histogram, true) => return invalid("histogram needs --edges"),
             (KindArg::Histogram, false) | (_, true) => {}
@@ -163,7 +162,7 @@ pub async fn run(args: ReduceArgs, session: &Session) -> Outcome {
         let axis = axis(&array, dimension)?;
         if axes[axis] != (AxisRole::Keep {}) {
             let message = "a dimension is reduced twice; name it once in --over or --coarsen";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dimension", dimension).into());
+            return Err(Error::invalid_argument(message).with("dimension", dimension).into());
         }
         axes[axis] = AxisRole::Group { groups: Groups::of_neighbours(slices[axis].count, *neighbours)? };
     }

@@ -2,7 +2,7 @@
 
 use super::watch_progress;
 use benthic_array::{ArrayAddress, Node, Place};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::confirm::{Deletion, named};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::progress::Progress;
@@ -45,7 +45,7 @@ pub async fn run(args: RmArgs, session: &Session) -> Outcome {
     let mut names = std::pin::pin!(place.names().try_filter(|page| ready(!page.is_empty())));
     if names.try_next().await?.is_none() {
         let message = "no array or group; `benthic array ls` lists them";
-        return Err(Error::new(ErrorKind::NotFound, message).with("array", name).into());
+        return Err(Error::not_found(message).with("array", name).into());
     }
     let deletion = Deletion { noun: "array", name: &name, yes: args.yes.as_deref(), missing: None };
     deletion.confirm(&session.out, async || contents(&place).await).await?;

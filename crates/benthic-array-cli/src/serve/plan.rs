@@ -5,7 +5,7 @@ use super::request::{Axes, Operation, PythonSlice, Request};
 use benthic_array::class::Task;
 use benthic_array::decoders::{ByteRange, Encoding, ObjectFormat, Pipeline};
 use benthic_array::{Bounded, Dtype, Missing, Slice, Tally, TallyKind};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 
 /// Limit on the elements or states of a result, as in the class.
@@ -197,8 +197,7 @@ impl Plan {
             _ => {
                 let elements = self.shape.iter().product::<u64>();
                 if output.len() as u64 != elements * size_bytes as u64 {
-                    let message = "the output of the class array has the wrong size";
-                    return Err(Error::new(ErrorKind::Internal, message));
+                    return Err(Error::internal("the output of the class array has the wrong size"));
                 }
                 let data = flip(output.into(), &self.output_shape, size_bytes, &self.flipped);
                 let are_values = self.missing.are_values(self.dtype, &data);

@@ -6,7 +6,7 @@ use super::contiguous::{Block, divide};
 use super::{FileChunks, not_in_chunks, unreadable};
 use benthic_array::decoders::ByteRange;
 use benthic_array::{CHUNKS_MAX, Dtype};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
 use hdf5_reader::chunk_index::{
     ChunkEntry, collect_implicit_chunk_entries, collect_v2_chunk_entries_storage, single_chunk_entry,
@@ -34,7 +34,7 @@ pub(super) fn failed(error: Hdf5Error) -> Error {
     match error {
         Hdf5Error::UnsupportedFilter(_) => {
             let message = "the file uses a filter that is not supported; h5repack -f GZIP=4 changes it";
-            Error::new(ErrorKind::Unsupported, message).with_source(error)
+            Error::unsupported(message).with_source(error)
         }
         error => unreadable("the file is not a sound netCDF or HDF5 file", error),
     }

@@ -14,7 +14,7 @@ mod hdf5_chunks;
 
 use benthic_array::decoders::ByteRange;
 use benthic_array::{AttributeValue, Dtype, NewAttributes, NumberKind, fill_attribute};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::local;
 use bytes::Bytes;
 use hdf5_reader::FileStorage;
@@ -84,7 +84,7 @@ pub struct FileChunks {
 
 /// An error for an array that cannot refer to its chunks in the file.
 fn not_in_chunks(reason: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, reason)
+    Error::unsupported(reason)
 }
 
 /// A part of a file that an array or group cannot have.
@@ -130,7 +130,7 @@ pub fn open(path: &Path) -> Result<(SourceGroup, Vec<Skipped>)> {
 }
 
 fn unreadable(message: &str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(ErrorKind::Corrupt, message).with_source(error)
+    Error::corrupt(message).with_source(error)
 }
 
 impl SourceGroup {
@@ -195,7 +195,7 @@ impl SourceGroup {
 fn no_such_variable(path: &str, variables: &[String], skipped: &[Skipped]) -> Error {
     if let Some(skipped) = skipped.iter().find(|skipped| skipped.path == path) {
         let message = format!("this variable cannot become an array: {}", skipped.reason);
-        return Error::new(ErrorKind::Unsupported, message).with("variable", path);
+        return Error::unsupported(message).with("variable", path);
     }
     let inside = join(path, "");
     let message = match variables.iter().any(|variable| variable.starts_with(&inside)) {
@@ -206,7 +206,7 @@ fn no_such_variable(path: &str, variables: &[String], skipped: &[Skipped]) -> Er
     if variables.len() > VARIABLES_LISTED_MAX {
         names += ", …";
     }
-    Error::new(ErrorKind::NotFound, message).with("variable", path).with("variables", names)
+    Error::not_found(message).with("variable", path).with("variables", names)
 }
 
 /// Adds a child's name to the path of a group.

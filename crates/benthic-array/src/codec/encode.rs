@@ -2,7 +2,7 @@
 
 use super::{ZSTD_LEVEL, blosc};
 use crate::dtype::Dtype;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -45,8 +45,7 @@ impl Compressor {
     /// # Errors
     /// `Internal` if a compressor fails.
     pub(crate) fn encode(self, dtype: Dtype, chunk: Vec<u8>) -> Result<Vec<u8>> {
-        let failed =
-            |error| Error::new(ErrorKind::Internal, "a chunk cannot be compressed").with_source(error);
+        let failed = |error| Error::internal("a chunk cannot be compressed").with_source(error);
         match self {
             Compressor::Blosc => blosc::encode(&chunk, dtype.size_bytes()).map_err(failed),
             Compressor::Zstd => zstd::bulk::compress(&chunk, ZSTD_LEVEL).map_err(failed),

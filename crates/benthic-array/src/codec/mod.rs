@@ -20,7 +20,7 @@ pub use encode::Compressor;
 use crate::block::{Block, Tick};
 use crate::dtype::Dtype;
 use crate::selection::{self, Bounded, PerAxis};
-use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
 use std::io::{self, Read};
@@ -88,7 +88,7 @@ wire_struct! { Pipeline { order, is_big_endian, bytes } }
 
 /// An error for stored bytes that contradict the metadata.
 pub fn corrupt(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt(message)
 }
 
 impl Pipeline {
@@ -102,7 +102,7 @@ impl Pipeline {
         if order.is_empty() || (order.len() == axes && (0..axes).all(has)) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "a transposition does not name each axis once"))
+        Err(Error::invalid_argument("a transposition does not name each axis once"))
     }
 
     /// Decodes a chunk of this type and shape. Calls `tick` between parts of the work. A chunk that
@@ -152,7 +152,7 @@ pub fn decoded_bytes(dtype: Dtype, shape: &[u64]) -> Result<usize> {
     let elements = selection::elements(shape)?;
     let size_bytes = elements.saturating_mul(dtype.size_bytes() as u64);
     if size_bytes > CHUNK_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "a chunk is too large")
+        return Err(Error::limit_exceeded("a chunk is too large")
             .with("decoded_bytes", size_bytes)
             .with("decoded_bytes_max", CHUNK_BYTES_MAX));
     }

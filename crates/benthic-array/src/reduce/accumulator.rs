@@ -10,7 +10,7 @@ use crate::dtype::Dtype;
 use crate::selection::Part;
 use crate::values::Values;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 
 /// The number of values that are read from a row at once, to save memory.
@@ -95,10 +95,7 @@ impl<V: Number, S: ReductionState<V>> Accumulate for Accumulator<V, S> {
         let results = self.axes.part_results(first, counts);
         let states = Vec::<S>::decode(states).ok().filter(|states| states.len() == results.len());
         let states = states.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Internal,
-                "the output of the class array does not have the requested states",
-            )
+            Error::internal("the output of the class array does not have the requested states")
         })?;
         let position = self.axes.part_position(first, counts);
         for (result, mut state) in results.into_iter().zip(states) {

@@ -1,7 +1,7 @@
 //! The role of each axis in a reduction, and the result to which an element of a selection belongs.
 
 use crate::selection::{Bounded, strides};
-use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Result, wire_enum, wire_struct};
 
 /// Limit on the positions along a grouped axis of one object, and on the groups.
 pub(crate) const GROUPED_MAX: usize = 1 << 20;
@@ -49,10 +49,7 @@ impl Groups {
     pub fn of_neighbours(positions: u64, len: u64) -> Result<Groups> {
         check_positions(positions)?;
         if len == 0 {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a group of neighbours has at least one position",
-            ));
+            return Err(Error::invalid_argument("a group of neighbours has at least one position"));
         }
         let count = positions.div_ceil(len);
         match u32::try_from(count) {
@@ -68,7 +65,7 @@ impl Groups {
     }
 
     fn check(&self, positions: u64) -> Result<()> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let invalid = |message: &str| Err(Error::invalid_argument(message));
         if self.of.0.len() as u64 != positions {
             return invalid("groups need one number for each selected position");
         }
@@ -99,13 +96,13 @@ fn check_positions(positions: u64) -> Result<()> {
     if positions <= POSITIONS_MAX {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, "a grouped axis has too many positions; select a part")
+    Err(Error::limit_exceeded("a grouped axis has too many positions; select a part")
         .with("positions", positions)
         .with("positions_max", POSITIONS_MAX))
 }
 
 fn too_many_groups(groups: u64) -> Error {
-    Error::new(ErrorKind::LimitExceeded, "an axis has too many groups; select a part")
+    Error::limit_exceeded("an axis has too many groups; select a part")
         .with("groups", groups)
         .with("groups_max", GROUPED_MAX)
 }

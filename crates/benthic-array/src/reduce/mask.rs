@@ -6,7 +6,7 @@
 
 use super::Number;
 use crate::selection::{AXES_MAX, Bounded, Part, PerAxis, counts, elements, strides};
-use benthic_core::{Error, ErrorKind, Result, wire_struct};
+use benthic_core::{Error, Result, wire_struct};
 use bytes::Bytes;
 
 /// Elements that a mask leaves out count as missing values.
@@ -49,7 +49,7 @@ impl Mask {
         let fits = shape.len() == selected.len() && shape.len() <= AXES_MAX;
         if !fits || !shape.iter().zip(selected).all(|(len, count)| *len == 1 || len == count) {
             let message = "a mask needs for each axis the number of selected positions, or 1 to repeat it";
-            return Err(Error::new(ErrorKind::InvalidArgument, message)
+            return Err(Error::invalid_argument(message)
                 .with("mask", shape_text(shape))
                 .with("selected", shape_text(selected)));
         }
@@ -142,7 +142,7 @@ impl MaskRows<'_> {
 }
 
 fn wrong_size() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "a mask needs one bit for each position of its shape")
+    Error::invalid_argument("a mask needs one bit for each position of its shape")
 }
 
 fn shape_text(shape: &[u64]) -> String {

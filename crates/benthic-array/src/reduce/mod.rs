@@ -24,7 +24,7 @@ use crate::values::Values;
 use accumulator::Accumulator;
 pub(crate) use axes::GROUPED_MAX;
 pub use axes::{AxisRole, Groups};
-use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 pub use mask::Mask;
 pub(crate) use number::Number;
@@ -134,11 +134,10 @@ pub(crate) const MISSING_MAX: usize = 16;
 /// `InvalidArgument`, `LimitExceeded`.
 fn check_decoding(decoding: &Decoding, dtype: Dtype) -> Result<()> {
     if decoding.missing.0.iter().any(|element| element.len() != dtype.size_bytes()) {
-        let message = "a missing value does not have the size of an element";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("a missing value does not have the size of an element"));
     }
     if decoding.missing.0.len() > MISSING_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
+        return Err(Error::limit_exceeded("there are too many missing values")
             .with("missing", decoding.missing.0.len())
             .with("missing_max", MISSING_MAX));
     }
@@ -191,7 +190,7 @@ impl Reduction {
     /// # Errors
     /// `InvalidArgument`, `LimitExceeded`.
     pub fn check(&self, dtype: Dtype, counts: &[u64]) -> Result<()> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let invalid = |message: &str| Err(Error::invalid_argument(message));
         if self.axes.0.len() != counts.len() || counts.len() > AXES_MAX {
             return invalid("a reduction needs one role for each axis");
         }
@@ -204,7 +203,7 @@ impl Reduction {
                 return invalid("the edges of a histogram must be two or more numbers in increasing order");
             }
             if edges.len() > EDGES_MAX {
-                return Err(Error::new(ErrorKind::LimitExceeded, "a histogram has too many edges")
+                return Err(Error::limit_exceeded("a histogram has too many edges")
                     .with("edges", edges.len())
                     .with("edges_max", EDGES_MAX));
             }
@@ -214,7 +213,7 @@ impl Reduction {
                 return invalid("quantiles must be one or more numbers from 0 to 1");
             }
             if q.len() > QUANTILES_MAX {
-                return Err(Error::new(ErrorKind::LimitExceeded, "a reduction has too many quantiles")
+                return Err(Error::limit_exceeded("a reduction has too many quantiles")
                     .with("quantiles", q.len())
                     .with("quantiles_max", QUANTILES_MAX));
             }
@@ -230,7 +229,7 @@ impl Reduction {
         if self.number_kind(dtype) != NumberKind::Float {
             let message =
                 "integers have no missing value for a mask; give a decoding, which makes them floats";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("dtype", dtype));
+            return Err(Error::invalid_argument(message).with("dtype", dtype));
         }
         mask.check(counts)
     }
@@ -369,7 +368,7 @@ impl Reduction {
                 }
                 _ => "the result of the reduction is too large",
             };
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("state_bytes", state_bytes)
                 .with("state_bytes_max", STATE_BYTES_MAX));
         }

@@ -14,7 +14,7 @@ use crate::dtype::Dtype;
 use crate::selection::{Bounded, Part, PerAxis, counts, elements, strides};
 use crate::values::Values;
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
-use benthic_core::{Error, ErrorKind, Result, wire_struct};
+use benthic_core::{Error, Result, wire_struct};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -136,15 +136,12 @@ impl Weights {
         let sources = elements(&self.source_shape.0)?;
         if self.list.len() > WEIGHTS_MAX {
             let message = "there are too many weights; regrid to a part of the cells at a time";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("weights", self.list.len())
                 .with("weights_max", WEIGHTS_MAX));
         }
         if !self.list.is_sorted_by_key(|weight| weight.source) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "weights must be in the order of their sources",
-            ));
+            return Err(Error::invalid_argument("weights must be in the order of their sources"));
         }
         let is_valid = |weight: &&Weight| {
             u64::from(weight.source) < sources && weight.cell < self.cells && weight.weight.is_finite()
@@ -153,7 +150,7 @@ impl Weights {
             None => Ok(()),
             Some(weight) => {
                 let message = "a weight is not a finite number, or its source or cell does not exist";
-                Err(Error::new(ErrorKind::InvalidArgument, message)
+                Err(Error::invalid_argument(message)
                     .with("weight", weight.weight)
                     .with("source", weight.source)
                     .with("sources", sources)
@@ -254,13 +251,13 @@ impl Regrid {
         if source_shape.is_empty() || !counts.ends_with(source_shape) {
             let message = "the weights are not for the selected positions along the last axes";
             let text = |shape: &[u64]| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-            return Err(Error::new(ErrorKind::InvalidArgument, message)
+            return Err(Error::invalid_argument(message)
                 .with("weights", text(source_shape))
                 .with("selected", text(counts)));
         }
         if self.missing_max.is_some_and(|part| !(0.0..=1.0).contains(&part)) {
             let message = "the part of a cell that may be missing is a number from 0 to 1";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         self.decoding.iter().try_for_each(|decoding| check_decoding(decoding, dtype))?;
         self.weights.check()
@@ -314,7 +311,7 @@ impl Regrid {
         let state_bytes = self.state_bytes(counts);
         if state_bytes > STATE_BYTES_MAX {
             let message = "the result of the regridding is too large; select a part of the other axes";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("state_bytes", state_bytes)
                 .with("state_bytes_max", STATE_BYTES_MAX));
         }
@@ -386,10 +383,7 @@ impl RegridStates<'_> {
         let len = places as usize * cells.len() * cell_sums;
         let states = Vec::<Sum>::decode(states).ok().filter(|states| states.len() == len);
         let states = states.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Internal,
-                "the output of the class array does not have the requested states",
-            )
+            Error::internal("the output of the class array does not have the requested states")
         })?;
         for (index, sums) in (0..places).zip(states.chunks((cells.len() * cell_sums).max(1))) {
             let axes = part_strides.iter().zip(&part_counts).zip(&whole_strides).zip(&part.first);

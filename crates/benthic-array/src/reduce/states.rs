@@ -5,7 +5,7 @@ use super::{Reduction, ReductionKind};
 use crate::dtype::NumberKind;
 use crate::values::Values;
 use benthic_core::codec::{Decoded, Decoder, Wire};
-use benthic_core::{Error, ErrorKind, Result, wire_struct};
+use benthic_core::{Error, Result, wire_struct};
 
 /// The state of one result over numbers of the type `V`.
 pub trait ReductionState<V: Number>: Clone + Wire + Send + 'static {
@@ -268,7 +268,7 @@ impl<V: Number> ReductionState<V> for IntProduct {
 pub fn no_value() -> Error {
     let message =
         "no value to take the minimum or maximum of; the selection is empty, or all its values are missing";
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 /// The minimum or maximum, and its first position. A NaN that is not skipped is both.

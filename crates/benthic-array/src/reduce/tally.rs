@@ -12,7 +12,7 @@ use crate::dtype::{Dtype, Element, NumberKind, with_element};
 use crate::selection::{Bounded, Part, PerAxis, Slice, strides};
 use crate::values::Values;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Result, wire_enum, wire_struct};
 use bytes::Bytes;
 
 /// The number of values that are read from a row at once, to save memory.
@@ -65,17 +65,14 @@ impl Missing {
     fn check(&self, dtype: Dtype) -> Result<()> {
         let size_bytes = dtype.size_bytes();
         if self.values.0.len() > MISSING_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "there are too many missing values")
+            return Err(Error::limit_exceeded("there are too many missing values")
                 .with("missing", self.values.0.len())
                 .with("missing_max", MISSING_MAX));
         }
         let elements = self.values.0.iter().chain(&self.min).chain(&self.max);
         match elements.map(Bytes::len).all(|len| len == size_bytes) {
             true => Ok(()),
-            false => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a missing value does not have the size of an element",
-            )),
+            false => Err(Error::invalid_argument("a missing value does not have the size of an element")),
         }
     }
 
@@ -244,8 +241,7 @@ impl Tally {
     /// `InvalidArgument`.
     pub fn check(&self, dtype: Dtype, counts: &[u64]) -> Result<()> {
         if self.reduced.0.len() != counts.len() {
-            let message = "a tally must state for each axis whether it is reduced";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("a tally must state for each axis whether it is reduced"));
         }
         self.missing.check(dtype)
     }
@@ -277,7 +273,7 @@ impl Tally {
     /// `LimitExceeded` if the states need too much memory.
     pub(crate) fn states(&self, dtype: Dtype, counts: &[u64]) -> Result<Box<dyn TallyStates + '_>> {
         if self.state_bytes(counts) > STATE_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the result of the reduction is too large")
+            return Err(Error::limit_exceeded("the result of the reduction is too large")
                 .with("state_bytes", self.state_bytes(counts))
                 .with("state_bytes_max", STATE_BYTES_MAX));
         }
@@ -360,7 +356,7 @@ impl Tally {
                 for sum in decode::<IntSum>(states, len)? {
                     if !(min..=max).contains(&sum.sum()) {
                         let message = "a sum of integers does not fit the type of the elements";
-                        return Err(Error::new(ErrorKind::InvalidArgument, message)
+                        return Err(Error::invalid_argument(message)
                             .with("dtype", dtype)
                             .with("sum", sum.sum()));
                     }
@@ -429,10 +425,7 @@ fn number<V: Number>(dtype: Dtype, element: &[u8]) -> V {
 
 fn decode<S: Wire>(states: &[u8], len: u64) -> Result<Vec<S>> {
     let states = Vec::<S>::decode(states).ok().filter(|states| states.len() as u64 == len);
-    states.ok_or_else(|| {
-        let message = "the output of the class array does not have the requested states";
-        Error::new(ErrorKind::Internal, message)
-    })
+    states.ok_or_else(|| Error::internal("the output of the class array does not have the requested states"))
 }
 
 /// The range of an integer type.

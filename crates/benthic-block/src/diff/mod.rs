@@ -14,7 +14,7 @@
 mod merge;
 
 use crate::names::NAME_BYTES_MAX;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 pub use merge::merge;
 use std::io::{self, Read};
 
@@ -175,7 +175,7 @@ fn read_name(input: &mut impl Read) -> Result<String> {
 }
 
 fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 #[cfg(test)]

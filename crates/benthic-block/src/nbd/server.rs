@@ -7,7 +7,7 @@ use super::stats::Present;
 use super::throttle::Throttles;
 use super::transmission::{Settings, transmit};
 use crate::Limits;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_psk::PskAcceptor;
 use rustix::net::sockopt;
 use std::io;
@@ -100,7 +100,7 @@ impl Listener {
                     let refused = match error.kind() {
                         io::ErrorKind::InvalidInput => {
                             let message = "the path of the Unix socket is too long; choose a shorter one";
-                            Error::new(ErrorKind::InvalidArgument, message)
+                            Error::invalid_argument(message)
                         }
                         _ => Error::io(Action::Admin, "cannot listen on this Unix socket", error),
                     };
@@ -150,7 +150,7 @@ impl Drop for Listener {
 
 async fn remove_stale_socket(path: &Path) -> Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    let refuse = |message| Err(Error::new(ErrorKind::AlreadyExists, message).with("path", path.display()));
+    let refuse = |message| Err(Error::already_exists(message).with("path", path.display()));
     if !metadata.file_type().is_socket() {
         return refuse("the path of the socket is another file; choose another path");
     }

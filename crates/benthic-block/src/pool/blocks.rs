@@ -2,7 +2,7 @@
 //! not copy all of it: the new data object has the written blocks only, and the others show through
 //! from the version below.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ impl Blocks {
             Some((below, bits)) if bits.len() == expected.bits.len() => {
                 Ok(Blocks { below: u32::from_le_bytes(*below), bits: bits.to_vec() })
             }
-            _ => Err(Error::new(ErrorKind::Corrupt, "a data object's list of blocks cannot be decoded")),
+            _ => Err(Error::corrupt("a data object's list of blocks cannot be decoded")),
         }
     }
 

@@ -6,7 +6,7 @@ use super::image::{OBJECT_LOCKS, PoolImage, run_all};
 use super::map::Entry;
 use super::snapshots::forget_clone;
 use super::writer::{Writer, note};
-use benthic_core::{Error, ErrorKind, Result, WriteOp};
+use benthic_core::{Error, Result, WriteOp};
 use std::ops::Range;
 
 /// Groups of objects that are copied at a time, each with one object in memory.
@@ -18,11 +18,10 @@ impl PoolImage {
         let writer = self.writer().await?;
         let header = self.state.read().header.clone();
         let Some(parent) = &header.parent else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the image is not a clone"));
+            return Err(Error::invalid_argument("the image is not a clone"));
         };
         if !header.snapshots.is_empty() {
-            let message = "snapshots of the clone show its parent, too; remove them first";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(Error::conflict("snapshots of the clone show its parent, too; remove them first"));
         }
         let objects = self.state.read().map.len() as u32;
         let groups = (0..objects.div_ceil(OBJECT_LOCKS)).map(|number| {

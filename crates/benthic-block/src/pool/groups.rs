@@ -61,9 +61,10 @@ enum Resting {
 impl PoolImages {
     async fn load_group(&self, group: &str) -> Result<(Group, Bytes)> {
         check_group_name(group)?;
-        let value = self.entry(&group_key(group)).await?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no such group").with("group", self.address(group))
-        })?;
+        let value = self
+            .entry(&group_key(group))
+            .await?
+            .ok_or_else(|| Error::not_found("no such group").with("group", self.address(group)))?;
         Ok((Group::from_stored(&value)?, value))
     }
 
@@ -77,9 +78,10 @@ impl PoolImages {
     async fn load_group_snapshot(&self, group: &str, snapshot: &str) -> Result<(GroupSnapshot, Bytes)> {
         self.load_group(group).await?;
         check_snapshot_name(snapshot)?;
-        let value = self.entry(&snapshot_key(group, snapshot)).await?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the group has no such snapshot").with("snapshot", snapshot)
-        })?;
+        let value = self
+            .entry(&snapshot_key(group, snapshot))
+            .await?
+            .ok_or_else(|| Error::not_found("the group has no such snapshot").with("snapshot", snapshot))?;
         Ok((GroupSnapshot::from_stored(&value)?, value))
     }
 
@@ -89,7 +91,7 @@ impl PoolImages {
             None => Ok(()),
             Some(group) => {
                 let message = "the image belongs to a group; `benthic image group remove` takes it out";
-                Err(Error::new(ErrorKind::Conflict, message).with("group", self.address(&group)))
+                Err(Error::conflict(message).with("group", self.address(&group)))
             }
         }
     }
@@ -196,11 +198,11 @@ impl PoolImages {
         let (Group { images }, _) = self.load_group(group).await?;
         let key = snapshot_key(group, name);
         if self.entry(&key).await?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the group already has this snapshot"));
+            return Err(Error::already_exists("the group already has this snapshot"));
         }
         if images.is_empty() {
             let message = "the group has no images; `benthic image group add` adds one";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         let pause = self.environment.random.random_u64()?;
         let brought = images.iter().map(|id| self.bring_to_rest(ImageId(*id), pause));
@@ -250,8 +252,7 @@ impl PoolImages {
                 let has = header
                     .is_some_and(|header| header.snapshot(name).is_ok_and(|found| found.number == number));
                 if !has {
-                    let message = "an image of the group no longer has the snapshot";
-                    return Err(Error::new(ErrorKind::Conflict, message));
+                    return Err(Error::conflict("an image of the group no longer has the snapshot"));
                 }
                 self.open_writable(id, address.clone(), false).await
             };
@@ -290,8 +291,9 @@ impl ImageGroups for PoolImages {
         let op =
             WriteOp::new().cmp_omap(key.clone(), "").omap_set([(key, Group { images: Vec::new() }.encode())]);
         self.pool.write(&object, op).await.map(|_| ()).map_err(|error| match error.kind() {
-            ErrorKind::Conflict => Error::new(ErrorKind::AlreadyExists, "the group already exists")
-                .with("group", self.address(group)),
+            ErrorKind::Conflict => {
+                Error::already_exists("the group already exists").with("group", self.address(group))
+            }
             _ => error,
         })
     }
@@ -305,7 +307,7 @@ impl ImageGroups for PoolImages {
         let (_, value) = self.load_group(group).await?;
         if !self.snapshots(group).await?.is_empty() {
             let message = "the group has snapshots; remove them first";
-            return Err(Error::new(ErrorKind::Conflict, message).with("group", self.address(group)));
+            return Err(Error::conflict(message).with("group", self.address(group)));
         }
         let key = group_key(group);
         let op = WriteOp::new().cmp_omap(key.clone(), value).omap_remove([key]);
@@ -331,7 +333,7 @@ impl ImageGroups for PoolImages {
                 Some(other) if other == group => return Ok(()),
                 Some(other) => {
                     let message = "the image already belongs to another group";
-                    return Err(Error::new(ErrorKind::AlreadyExists, message)
+                    return Err(Error::already_exists(message)
                         .with("image", self.address(image))
                         .with("other_group", self.address(&other)));
                 }
@@ -339,7 +341,7 @@ impl ImageGroups for PoolImages {
             }
             if new.images.len() >= IMAGES_MAX {
                 let message = "the group has too many images";
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("images_max", IMAGES_MAX));
+                return Err(Error::limit_exceeded(message).with("images_max", IMAGES_MAX));
             }
             new.images.push(id.0);
             self.store_group(group, old, &new).await
@@ -352,11 +354,12 @@ impl ImageGroups for PoolImages {
         let id = self.find(image).await?;
         let before = new.images.len();
         new.images.retain(|member| *member != id.0);
-        let removed = match new.images.len() < before {
-            true => self.store_group(group, old, &new).await,
-            false => Err(Error::new(ErrorKind::NotFound, "the image does not belong to the group")
-                .with("image", self.address(image))),
-        };
+        let removed =
+            match new.images.len() < before {
+                true => self.store_group(group, old, &new).await,
+                false => Err(Error::not_found("the image does not belong to the group")
+                    .with("image", self.address(image))),
+            };
         removed.map_err(self.of_group(group, None))
     }
 
@@ -391,9 +394,7 @@ fn snapshot_key(group: &str, snapshot: &str) -> String {
 /// The error of a change of a group whose guard failed.
 fn group_changed(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Conflict => {
-            Error::new(ErrorKind::Conflict, "another program has changed the group; try again")
-        }
+        ErrorKind::Conflict => Error::conflict("another program has changed the group; try again"),
         _ => error,
     }
 }

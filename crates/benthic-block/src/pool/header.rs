@@ -4,7 +4,7 @@
 use super::objects::ImageId;
 use crate::geometry::Geometry;
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
-use benthic_core::{Error, ErrorKind, Pool, Result, wire_enum, wire_struct};
+use benthic_core::{Error, Pool, Result, wire_enum, wire_struct};
 
 const MAGIC: &[u8; 8] = b"BNIMAGE\n";
 const FORMAT: u32 = 1;
@@ -133,17 +133,15 @@ impl Header {
         if !self.is_removing {
             return Ok(());
         }
-        let message = "the image is being removed; if that was interrupted, remove it again";
-        Err(Error::new(ErrorKind::Conflict, message))
+        Err(Error::conflict("the image is being removed; if that was interrupted, remove it again"))
     }
 
     /// Decodes and checks a stored header.
     fn parse(bytes: &[u8]) -> Result<Header> {
         let header = Header::decode(bytes).map_err(|_| {
-            let message = "the image's header cannot be decoded: it is damaged, or a newer program wrote it";
-            Error::new(ErrorKind::Corrupt, message)
+            Error::corrupt("the image's header cannot be decoded: it is damaged, or a newer program wrote it")
         })?;
-        let corrupt = |message: &str| Err(Error::new(ErrorKind::Corrupt, message));
+        let corrupt = |message: &str| Err(Error::corrupt(message));
         let sizes = header.snapshots.iter().map(|snapshot| snapshot.size_bytes).chain([header.size_bytes]);
         for size_bytes in sizes {
             if header.geometry.check(size_bytes).is_err() {
@@ -169,9 +167,9 @@ impl Header {
 
     /// The snapshot with this name.
     pub fn snapshot(&self, name: &str) -> Result<&Snapshot> {
-        self.live_snapshots().find(|snapshot| snapshot.name == name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the image has no such snapshot").with("snapshot", name)
-        })
+        self.live_snapshots()
+            .find(|snapshot| snapshot.name == name)
+            .ok_or_else(|| Error::not_found("the image has no such snapshot").with("snapshot", name))
     }
 
     pub fn snapshot_by_number(&self, number: u32) -> Option<&Snapshot> {
@@ -192,7 +190,7 @@ impl Header {
     pub fn next_number(&mut self) -> Result<u32> {
         // The map's entries have 31 bits for a version.
         if self.version >= u32::MAX / 2 {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the image has used up its version numbers"));
+            return Err(Error::limit_exceeded("the image has used up its version numbers"));
         }
         self.version += 1;
         Ok(self.version)

@@ -128,8 +128,7 @@ impl PoolImage {
     /// The right to write, checked.
     pub(super) async fn writer(&self) -> Result<&Writer> {
         let Some(writer) = &self.writer else {
-            let message = "the image is open read-only";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
+            return Err(Error::permission_denied("the image is open read-only"));
         };
         writer.check().await?;
         Ok(writer)
@@ -140,7 +139,7 @@ impl PoolImage {
         if offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= size_bytes) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "the request is beyond the image's end")
+        Err(Error::invalid_argument("the request is beyond the image's end")
             .with("offset_bytes", offset_bytes)
             .with("len_bytes", len_bytes)
             .with("size_bytes", size_bytes))
@@ -277,7 +276,7 @@ impl PoolImage {
         let blocks = Arc::new(Blocks::decode(value, self.object_bytes())?);
         if blocks.below >= version {
             // Otherwise a read would not end.
-            return Err(Error::new(ErrorKind::Corrupt, "a data object continues a newer version"));
+            return Err(Error::corrupt("a data object continues a newer version"));
         }
         let mut known = self.blocks.lock();
         // After a change meanwhile, this may be old.
@@ -343,8 +342,7 @@ impl PoolImage {
         if header.live_snapshots().any(|snapshot| snapshot.number == opened.number) {
             return Ok(());
         }
-        let message = "the snapshot was removed after it was opened; open another one";
-        Err(Error::new(ErrorKind::NotFound, message))
+        Err(Error::not_found("the snapshot was removed after it was opened; open another one"))
     }
 
     async fn extents_of(
@@ -447,7 +445,7 @@ pub(super) async fn run_all<F: Future<Output = Result<()>>>(
 /// The error of a data object that a map names but that does not exist.
 pub(super) fn missing(error: Error) -> Error {
     let message = "a data object is missing: the image is damaged, or its snapshot was removed meanwhile";
-    Error::new(ErrorKind::Corrupt, message).with_source(error)
+    Error::corrupt(message).with_source(error)
 }
 
 /// The entry of a version below a data object. Whether it has all bytes is in its attributes.

@@ -78,9 +78,7 @@ pub(crate) async fn load(pool: &dyn Pool, id: ImageId, map: u32, objects: usize)
         .try_collect()
         .await
         .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Error::new(ErrorKind::Corrupt, "a page of the image's map is missing").with_source(error)
-            }
+            ErrorKind::NotFound => Error::corrupt("a page of the image's map is missing").with_source(error),
             _ => error,
         })?;
     let mut entries = Vec::with_capacity(objects);

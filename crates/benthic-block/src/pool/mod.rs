@@ -86,13 +86,14 @@ impl PoolImages {
         Box::pin(async move {
             let Some(parent) = parent else { return Ok(None) };
             if depth >= PARENTS_MAX {
-                return Err(Error::new(ErrorKind::LimitExceeded, "the chain of clones is too long"));
+                return Err(Error::limit_exceeded("the chain of clones is too long"));
             }
             let id = ImageId(parent.image);
             let header = Header::load(&*self.pool, id).await?;
-            let snapshot = header.snapshot_by_number(parent.snapshot).cloned().ok_or_else(|| {
-                Error::new(ErrorKind::Corrupt, "the snapshot that the image was cloned from is missing")
-            })?;
+            let snapshot = header
+                .snapshot_by_number(parent.snapshot)
+                .cloned()
+                .ok_or_else(|| Error::corrupt("the snapshot that the image was cloned from is missing"))?;
             let name = self.name_of(id).await?.unwrap_or_else(|| format!("image {id}"));
             let address = format!("{}@{}", self.address(&name), snapshot.name);
             let parent = self.open_parent(&header.parent, depth + 1).await?;
@@ -192,7 +193,7 @@ impl Images for PoolImages {
         if let Some(data_pool) = &options.data_pool {
             let message =
                 "images outside a Ceph cluster have all data in their own pool; leave the data pool out";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("data_pool", data_pool));
+            return Err(Error::unsupported(message).with("data_pool", data_pool));
         }
         if self.find(name).await.optional()?.is_some() {
             return Err(self.already_exists(name));
@@ -218,7 +219,7 @@ impl Images for PoolImages {
             if mode != OpenMode::ReadOnly {
                 if snapshot.is_some() {
                     let message = "a snapshot cannot be written to; open it read-only, or clone it";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message));
+                    return Err(Error::invalid_argument(message));
                 }
                 return self.open_writable(id, address.clone(), mode == OpenMode::TakeOver).await;
             }
@@ -259,7 +260,7 @@ impl Images for PoolImages {
         }
         let message =
             "a clone must be in the pool of its snapshot; export and import copy an image to another pool";
-        Err(Error::new(ErrorKind::Unsupported, message).with("image", self.address(name)).with("pool", pool))
+        Err(Error::unsupported(message).with("image", self.address(name)).with("pool", pool))
     }
 
     async fn clone_snapshot(&self, name: &str, snapshot: &str, clone: &str) -> Result<()> {
@@ -282,8 +283,7 @@ impl Images for PoolImages {
             // The program that removes the snapshot marks it and then looks for the key.
             let header = Header::load(&*self.pool, id).await?;
             if header.snapshot_by_number(found.number).is_none_or(Snapshot::is_removing) {
-                let message = "the snapshot is being removed";
-                return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", snapshot));
+                return Err(Error::not_found("the snapshot is being removed").with("snapshot", snapshot));
             }
             self.enter(clone, new).await
         };

@@ -12,7 +12,7 @@ use bytes::Bytes;
 impl PoolImages {
     pub(super) async fn find(&self, name: &str) -> Result<ImageId> {
         check_image_name(name)?;
-        let missing = || Error::new(ErrorKind::NotFound, "no such image").with("image", self.address(name));
+        let missing = || Error::not_found("no such image").with("image", self.address(name));
         let value = self.entry(name).await?.ok_or_else(missing)?;
         u64::from_stored(&value).map(ImageId)
     }
@@ -36,7 +36,7 @@ impl PoolImages {
 
     /// The error for a new name that an image has.
     pub(super) fn already_exists(&self, name: &str) -> Error {
-        Error::new(ErrorKind::AlreadyExists, "the image already exists").with("image", self.address(name))
+        Error::already_exists("the image already exists").with("image", self.address(name))
     }
 
     /// Renames an image.
@@ -83,7 +83,7 @@ impl PoolImages {
             after = page.entries.last().map(|(key, _)| key.clone());
             for (key, value) in page.entries {
                 let key = String::from_utf8(key.to_vec())
-                    .map_err(|_| Error::new(ErrorKind::Corrupt, "an image's name is not UTF-8"))?;
+                    .map_err(|_| Error::corrupt("an image's name is not UTF-8"))?;
                 entries.push((key, value));
             }
             if !page.more {

@@ -3,7 +3,7 @@
 //! not stop the images for ever, so a pause ends by itself.
 
 use super::image::PoolImage;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, OwnedRwLockWriteGuard};
@@ -27,7 +27,7 @@ impl PoolImage {
         self.writer().await?;
         if self.pause.lock().is_some() {
             let message = "another program takes a snapshot of the image's group; try again in a moment";
-            return Err(Error::new(ErrorKind::Busy, message));
+            return Err(Error::busy(message));
         }
         let _admin = Arc::clone(&self.admin).lock_owned().await;
         let _at_rest = Arc::clone(&self.gate).write_owned().await;
@@ -58,7 +58,7 @@ impl PoolImage {
     pub(super) async fn snapshot_paused(&self, id: u64, name: &str) -> Result<()> {
         let Some(_pause) = self.end_pause(id) else {
             let message = "the group's images took too long to pause, so there is no snapshot; try again";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(Error::conflict(message));
         };
         self.take_snapshot_at_rest(name).await
     }

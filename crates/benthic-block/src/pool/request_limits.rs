@@ -5,7 +5,7 @@
 use super::objects::ImageId;
 use crate::Limits;
 use benthic_core::codec::{Decoded, Decoder, Malformed, Wire};
-use benthic_core::{Error, ErrorKind, Fetch, Pool, Result, WriteOp};
+use benthic_core::{Error, Fetch, Pool, Result, WriteOp};
 
 const KEY: &str = "limits";
 const FORMAT: u32 = 1;
@@ -43,7 +43,7 @@ pub(super) async fn load(pool: &dyn Pool, id: ImageId) -> Result<Limits> {
 fn parse(stored: &[u8]) -> Result<Limits> {
     Limits::decode(stored).ok().filter(|limits| limits.check().is_ok()).ok_or_else(|| {
         let message = "the image's limits are damaged, or a newer program wrote them; `benthic image limit --none` removes them";
-        Error::new(ErrorKind::Corrupt, message)
+        Error::corrupt(message)
     })
 }
 

@@ -101,7 +101,7 @@ pub(super) async fn ask(
         if is_taken && !is_there {
             let message =
                 "the program that had the image open ended before it said whether it made the change";
-            return Err(Error::new(ErrorKind::OutcomeUnknown, message));
+            return Err(Error::outcome_unknown(message));
         }
         if is_taken || (is_there && watch.elapsed() < TAKE_LIMIT) {
             continue;
@@ -114,7 +114,7 @@ pub(super) async fn ask(
             Ok(_) => {
                 let message =
                     "the program that has the image open does not answer; stop it, or try again later";
-                return Err(Error::new(ErrorKind::Busy, message));
+                return Err(Error::busy(message));
             }
         }
     }

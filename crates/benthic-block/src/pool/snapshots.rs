@@ -41,14 +41,11 @@ impl PoolImage {
             (state.header.clone(), state.map.clone())
         };
         if header.snapshot(name).is_ok() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the image already has this snapshot"));
+            return Err(Error::already_exists("the image already has this snapshot"));
         }
         if header.snapshots.len() >= SNAPSHOTS_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the image has too many snapshots; remove some",
-            )
-            .with("snapshots_max", SNAPSHOTS_MAX));
+            return Err(Error::limit_exceeded("the image has too many snapshots; remove some")
+                .with("snapshots_max", SNAPSHOTS_MAX));
         }
         let number = header.next_number()?;
         header.next_number()?;
@@ -74,7 +71,7 @@ impl PoolImage {
         let number = match found {
             Ok((_, SnapshotState::Protected)) => {
                 let message = "the snapshot is protected; `benthic image snap unprotect` ends that";
-                return Err(Error::new(ErrorKind::Conflict, message));
+                return Err(Error::conflict(message));
             }
             Ok((number, _)) => number,
             // An earlier removal may have been interrupted.
@@ -90,7 +87,7 @@ impl PoolImage {
         }
         let names = clones(&*self.pool, self.id, number).await?;
         let message = "the snapshot has clones; remove or flatten them first";
-        Err(Error::new(ErrorKind::Conflict, message).with("clones", names.join(", ")))
+        Err(Error::conflict(message).with("clones", names.join(", ")))
     }
 
     pub(super) async fn protect(&self, name: &str, protect: bool) -> Result<()> {

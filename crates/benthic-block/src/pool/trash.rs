@@ -80,7 +80,7 @@ impl PoolImages {
     }
 
     async fn find_trashed(&self, id: &str) -> Result<(ImageId, Bytes)> {
-        let missing = || Error::new(ErrorKind::NotFound, "the trash has no image with this id");
+        let missing = || Error::not_found("the trash has no image with this id");
         let id = ImageId(u64::from_str_radix(id, 16).map_err(|_| missing())?);
         Ok((id, self.entry(&key(id)).await?.ok_or_else(missing)?))
     }

@@ -186,7 +186,7 @@ impl PoolImage {
         let mut state = self.state.write();
         match state.map.get_mut(first as usize..first as usize + entries.len()) {
             Some(stored) => stored.copy_from_slice(entries),
-            None => return Err(Error::new(ErrorKind::Internal, "an object is behind the image's end")),
+            None => return Err(Error::internal("an object is behind the image's end")),
         }
         Ok(())
     }

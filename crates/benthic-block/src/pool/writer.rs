@@ -130,8 +130,7 @@ impl Writer {
             // The next writer fences the old one, which this one did not do.
             header.is_open = was_open;
             writer.end(&header).await?;
-            let message = "the image has snapshots; remove them first";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(Error::conflict("the image has snapshots; remove them first"));
         }
         header.is_removing = true;
         writer.end(&header).await?;
@@ -211,7 +210,7 @@ impl Writer {
         }
         let message = "writes that were not flushed may be lost, because the process that owned the store died or did \
             not answer; open the image again";
-        Err(Error::new(ErrorKind::Conflict, message))
+        Err(Error::conflict(message))
     }
 
     async fn renew(&self) -> Result<()> {
@@ -318,7 +317,7 @@ async fn acquire(
                 let message = "another program has the image open for writing; close it there, wait until its lease \
                     ends, or take the image over";
                 let writer = owners.collect::<Vec<_>>().join(", ");
-                return Err(Error::new(ErrorKind::Busy, message).with("writer", writer));
+                return Err(Error::busy(message).with("writer", writer));
             }
             for holder in holders {
                 break_lock(&**pool, object, LOCK, &holder.owner, Some(&holder.cookie)).await?;
@@ -384,9 +383,9 @@ pub(crate) fn note(error: Error) -> Error {
 }
 
 fn writer_lost() -> Error {
-    Error::new(ErrorKind::Conflict, "another program has taken the image over; open it again")
+    Error::conflict("another program has taken the image over; open it again")
 }
 
 fn writer_closed() -> Error {
-    Error::new(ErrorKind::Conflict, "the image is closed; open it again")
+    Error::conflict("the image is closed; open it again")
 }

@@ -37,7 +37,7 @@ pub(super) use c_api;
 /// `error` is NULL or valid for writing.
 pub unsafe fn call(error: *mut *mut ErrorHandle, run: impl FnOnce() -> Result<()>) -> i32 {
     let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::Internal, "the call panicked; the panic is on the standard error output"))
+        Err(Error::internal("the call panicked; the panic is on the standard error output"))
     });
     match outcome {
         Ok(()) => 0,
@@ -115,7 +115,7 @@ impl<H> Out<*mut H> {
 }
 
 fn check_pointer<T>(pointer: *const T, name: &'static str) -> Result<()> {
-    let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("argument", name));
+    let invalid = |message: &str| Err(Error::invalid_argument(message).with("argument", name));
     if pointer.is_null() {
         return invalid("an argument is NULL");
     }
@@ -141,13 +141,13 @@ pub unsafe fn text<'a>(text: *const c_char, name: &'static str, len_bytes_max: u
         unsafe { text.add(*at).read() == 0 }
     };
     let Some(len_bytes) = (0..=len_bytes_max).find(is_end) else {
-        let error = Error::new(ErrorKind::LimitExceeded, "a text is too long");
+        let error = Error::limit_exceeded("a text is too long");
         return Err(error.with("argument", name).with("len_bytes_max", len_bytes_max));
     };
     // SAFETY: these are the bytes before the NUL.
     let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len_bytes) };
     std::str::from_utf8(bytes)
-        .map_err(|_| Error::new(ErrorKind::InvalidArgument, "a text is not UTF-8").with("argument", name))
+        .map_err(|_| Error::invalid_argument("a text is not UTF-8").with("argument", name))
 }
 
 /// The name of an object.
@@ -223,7 +223,7 @@ pub unsafe fn copy_to(data: *mut c_void, len_bytes_max: usize, from: &[u8]) -> R
         return Ok(());
     }
     if from.len() > len_bytes_max {
-        return Err(Error::new(ErrorKind::Internal, "the store returned more bytes than it was asked for"));
+        return Err(Error::internal("the store returned more bytes than it was asked for"));
     }
     check_pointer(data.cast::<u8>(), "data")?;
     // SAFETY: the caller's promise; `from` is memory of this library.
@@ -240,6 +240,6 @@ pub fn check_len(len_bytes: usize, name: &'static str) -> Result<()> {
         return Ok(());
     }
     let message = "there are more bytes than an operation may have; split it into several";
-    let error = Error::new(ErrorKind::LimitExceeded, message).with("argument", name);
+    let error = Error::limit_exceeded(message).with("argument", name);
     Err(error.with("len_bytes", len_bytes).with("len_bytes_max", limits::OPERATION_BYTES_MAX))
 }

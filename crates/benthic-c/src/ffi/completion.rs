@@ -7,7 +7,7 @@ use crate::ffi::{CompletionHandle, ErrorHandle, PoolHandle, ReadOpHandle, ReplyH
 use crate::handles::HANDLES;
 use crate::reply::Reply;
 use crate::store::Pool;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn benthic_completion_result(
         // SAFETY: the caller's promises; see `ffi`.
         let reply = unsafe { Out::new(reply, "reply")? };
         match item::<Completion, _>(completion)?.outcome() {
-            None => Err(Error::new(ErrorKind::Busy, "the operation is still in flight; wait for it")),
+            None => Err(Error::busy("the operation is still in flight; wait for it")),
             Some(Ok(found)) => {
                 reply.set(HANDLES.add(found)? as *mut ReplyHandle);
                 Ok(())

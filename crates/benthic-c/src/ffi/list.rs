@@ -5,7 +5,7 @@ use crate::ffi::{PageHandle, PoolHandle};
 use crate::reply::Page;
 use crate::runtime::wait;
 use crate::store::Pool;
-use benthic_core::{Error, ErrorKind, limits};
+use benthic_core::{Error, limits};
 use std::ffi::{c_char, c_void};
 use std::ptr::null;
 
@@ -54,7 +54,7 @@ c_api! {
         let (namespace, name) = (Out::new(namespace, "namespace")?, Out::new(name, "name")?);
         let page = item::<Page, _>(page)?;
         let Some(entry) = page.entries.get(at) else {
-            let error = Error::new(ErrorKind::InvalidArgument, "the page has no such entry");
+            let error = Error::invalid_argument("the page has no such entry");
             return Err(error.with("at", at).with("count", page.entries.len()));
         };
         namespace.set(entry.0.as_ptr());

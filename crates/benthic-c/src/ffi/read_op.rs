@@ -9,7 +9,7 @@ use crate::reply::Reply;
 use crate::runtime::wait;
 use crate::store::Pool;
 use benthic_core::op::{Compare, Guard, ReadOp, ReadStep};
-use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_core::{Error, Result, limits};
 use std::ffi::{c_char, c_void};
 
 /// How a guard compares the stored value with the given one: stored OP given, bytewise.
@@ -39,7 +39,7 @@ pub fn comparison(number: i32) -> Result<Compare> {
     ];
     let found = ALL.into_iter().find(|(comparison, _)| *comparison as i32 == number);
     found.map(|(_, compare)| compare).ok_or_else(|| {
-        let error = Error::new(ErrorKind::InvalidArgument, "there is no such comparison");
+        let error = Error::invalid_argument("there is no such comparison");
         error.with("comparison", number)
     })
 }

@@ -3,12 +3,11 @@
 use crate::ffi::ReplyHandle;
 use crate::ffi::args::{Out, c_api, free, item};
 use crate::reply::{Output, Reply};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use std::ffi::c_void;
 
 fn other_output(step: usize, is: &str) -> Error {
-    let message = format!("the output of this step is not {is}");
-    Error::new(ErrorKind::InvalidArgument, message).with("step", step)
+    Error::invalid_argument(format!("the output of this step is not {is}")).with("step", step)
 }
 
 c_api! {
@@ -85,7 +84,7 @@ c_api! {
             return Err(other_output(step, "a list of entries"));
         };
         let Some(entry) = entries.get(at) else {
-            let error = Error::new(ErrorKind::InvalidArgument, "the output of this step has no such entry");
+            let error = Error::invalid_argument("the output of this step has no such entry");
             return Err(error.with("at", at).with("count", entries.len()));
         };
         key.set(entry.0.as_ptr().cast());

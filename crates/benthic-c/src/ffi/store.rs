@@ -6,7 +6,7 @@ use crate::handles::HANDLES;
 use crate::reply::{Page, Reply};
 use crate::runtime::wait;
 use crate::store::{Pool, Store};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ c_api! {
         let json = Out::new(json, "json")?;
         let classes = wait(item::<Store, _>(store)?.open_store()?.store.classes())?;
         let text = serde_json::to_vec(&classes).map_err(|error| {
-            Error::new(ErrorKind::Internal, "the classes cannot be described").with_source(error)
+            Error::internal("the classes cannot be described").with_source(error)
         })?;
         json.set_handle(Reply::of_data(text))
     }

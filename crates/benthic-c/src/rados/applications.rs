@@ -41,8 +41,7 @@ async fn read_version(pool: &dyn Pool) -> Result<(Applications, Option<u64>)> {
     match range(pool, &document()?, 0, DOCUMENT_BYTES_MAX).await {
         Ok((found, version)) => {
             let damaged = |error: serde_json::Error| {
-                Error::new(ErrorKind::Corrupt, "the list of the pool's applications is damaged")
-                    .with_source(error)
+                Error::corrupt("the list of the pool's applications is damaged").with_source(error)
             };
             Ok((serde_json::from_slice(&found).map_err(damaged)?, Some(version)))
         }
@@ -95,7 +94,7 @@ pub async fn set(pool: &dyn Pool, name: &str, key: &str, text: Option<&str>) -> 
 fn check(text: &str) -> Result<()> {
     if text.is_empty() || text.len() > TEXT_BYTES_MAX || text.contains('\0') {
         let message = "the name of an application or of a key has 1 to 128 bytes";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("name", text));
+        return Err(Error::invalid_argument(message).with("name", text));
     }
     Ok(())
 }
@@ -113,14 +112,13 @@ async fn change(pool: &dyn Pool, edit: impl Fn(&mut Applications) -> i32) -> Res
             Some(version) => WriteOp::new().assert_version(version),
             None => WriteOp::new().create(true),
         };
-        let text = serde_json::to_vec(&applications).map_err(|error| {
-            Error::new(ErrorKind::Internal, "the applications cannot be encoded").with_source(error)
-        })?;
+        let text = serde_json::to_vec(&applications)
+            .map_err(|error| Error::internal("the applications cannot be encoded").with_source(error))?;
         match pool.write(&document, op.write_full(text)).await {
             Ok(_) => return Ok(0),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::AlreadyExists) => {}
             Err(error) => return Err(error),
         }
     }
-    Err(Error::new(ErrorKind::Busy, "other clients changed the applications too often; try again"))
+    Err(Error::busy("other clients changed the applications too often; try again"))
 }

@@ -81,7 +81,7 @@ impl Cluster {
     pub fn new(name: &str) -> Result<Cluster> {
         const TYPES: [&str; 6] = ["auth", "mon", "osd", "mds", "mgr", "client"];
         if !name.split_once('.').is_some_and(|(kind, id)| TYPES.contains(&kind) && !id.is_empty()) {
-            let error = Error::new(ErrorKind::InvalidArgument, "a client has a name such as client.admin");
+            let error = Error::invalid_argument("a client has a name such as client.admin");
             return Err(error.with("name", name));
         }
         let mut instance = [0; 8];
@@ -104,7 +104,7 @@ impl Cluster {
     pub fn set_option(&self, name: &str, value: &str) -> Result<()> {
         let mut options = self.options.lock();
         if options.len() >= OPTIONS_MAX {
-            let error = Error::new(ErrorKind::LimitExceeded, "too many options");
+            let error = Error::limit_exceeded("too many options");
             return Err(error.with("options_max", OPTIONS_MAX));
         }
         options.insert(conf::option_name(name), value.to_owned());
@@ -143,7 +143,7 @@ impl Cluster {
         if path.is_none() && variable().is_some() {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::NotFound, "there is no configuration file"))
+        Err(Error::not_found("there is no configuration file"))
     }
 
     /// Opens the store that the option `benthic_store` or the variable `BENTHIC_STORE` names, and
@@ -156,16 +156,16 @@ impl Cluster {
         let uri = self.option(STORE).filter(|uri| !uri.is_empty()).or_else(variable).ok_or_else(|| {
             let message =
                 "no store; set BENTHIC_STORE or the option benthic_store, such as file:./benthic-data";
-            Error::new(ErrorKind::NotFound, message)
+            Error::not_found(message)
         })?;
         let parsed: StoreUri = uri.parse()?;
         if parsed.is_cluster() {
             let message = "this library is for the embedded engine; use Ceph's librados for a cluster";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("store", uri));
+            return Err(Error::unsupported(message).with("store", uri));
         }
         let mut store = self.store.lock();
         if store.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the client is connected already"));
+            return Err(Error::already_exists("the client is connected already"));
         }
         let opened = wait(open(&uri, true, benthic_classes::registry()))?;
         *store = Some(Connected { uri: parsed, store: Arc::new(opened) });
@@ -174,7 +174,7 @@ impl Cluster {
 
     fn connection(&self) -> Result<Connected> {
         let connected = self.store.lock().clone();
-        connected.ok_or_else(|| Error::new(ErrorKind::Unavailable, "the client is not connected"))
+        connected.ok_or_else(|| Error::unavailable("the client is not connected"))
     }
 
     /// # Errors
@@ -321,7 +321,7 @@ pub fn pool_id(name: &str) -> i64 {
 }
 
 fn no_pool(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such pool").with("pool", name)
+    Error::not_found("no such pool").with("pool", name)
 }
 
 fn variable() -> Option<String> {
@@ -336,6 +336,6 @@ fn read_limited(path: &Path) -> Result<String> {
     if text.len() as u64 <= FILE_BYTES_MAX {
         return Ok(text);
     }
-    let error = Error::new(ErrorKind::LimitExceeded, "the configuration file is too large");
+    let error = Error::limit_exceeded("the configuration file is too large");
     Err(error.with("len_bytes_max", FILE_BYTES_MAX))
 }

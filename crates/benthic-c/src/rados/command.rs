@@ -38,9 +38,8 @@ type Arguments = Map<String, Value>;
 /// `InvalidArgument` for a text that is no command; `Unsupported` for the commands and arguments
 /// that mean nothing to a store; those of the store.
 pub fn run(cluster: &Cluster, command: &str) -> Result<Answer> {
-    let arguments: Arguments = serde_json::from_str(command).map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, "a command is a JSON object").with_source(error)
-    })?;
+    let arguments: Arguments = serde_json::from_str(command)
+        .map_err(|error| Error::invalid_argument("a command is a JSON object").with_source(error))?;
     match text(&arguments, "prefix")? {
         "osd pool create" => create_pool(cluster, &arguments),
         "osd pool ls" => list_pools(cluster, &arguments),
@@ -48,15 +47,16 @@ pub fn run(cluster: &Cluster, command: &str) -> Result<Answer> {
         prefix => {
             let message = "a Benthic store has no monitors and OSDs; it answers osd pool create, osd pool ls, and osd \
                            pool application enable";
-            Err(Error::new(ErrorKind::Unsupported, message).with("prefix", prefix))
+            Err(Error::unsupported(message).with("prefix", prefix))
         }
     }
 }
 
 fn text<'a>(arguments: &'a Arguments, name: &'static str) -> Result<&'a str> {
-    arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "the command lacks a text").with("argument", name)
-    })
+    arguments
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| Error::invalid_argument("the command lacks a text").with("argument", name))
 }
 
 /// Refuses all arguments but these.
@@ -64,8 +64,7 @@ fn allow(arguments: &Arguments, names: &[&str]) -> Result<()> {
     let is_allowed = |name: &str| ["prefix", "format"].contains(&name) || names.contains(&name);
     match arguments.keys().find(|name| !is_allowed(name)) {
         Some(name) => {
-            let error =
-                Error::new(ErrorKind::Unsupported, "a directory cannot do this; leave the argument out");
+            let error = Error::unsupported("a directory cannot do this; leave the argument out");
             Err(error.with("argument", name))
         }
         None => Ok(()),
@@ -77,7 +76,7 @@ fn create_pool(cluster: &Cluster, arguments: &Arguments) -> Result<Answer> {
     allow(arguments, &["pool", "pool_type", "pg_num", "pgp_num", "pg_num_min", "autoscale_mode"])?;
     let pool = text(arguments, "pool")?;
     if arguments.get("pool_type").is_some_and(|pool_type| pool_type != "replicated") {
-        return Err(Error::new(ErrorKind::Unsupported, "a directory has no erasure-coded pools"));
+        return Err(Error::unsupported("a directory has no erasure-coded pools"));
     }
     match cluster.create_pool(pool) {
         Ok(()) => Ok(Answer::of(0, format!("pool '{pool}' created"))),

@@ -8,7 +8,7 @@ use crate::rados::order::Ordered;
 use crate::runtime::{runtime, wait};
 use benthic_core::error::errno;
 use benthic_core::names::{APPLICATIONS_NAMESPACE, is_reserved_namespace};
-use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result};
+use benthic_core::{Error, ListRequest, Namespaces, ObjectId, OptionalExtension, Pool, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -127,10 +127,10 @@ impl Ioctx {
     {
         let settings = self.settings.lock();
         if reads && settings.snap != SNAP_HEAD {
-            return Err(Error::new(ErrorKind::NotFound, "a pool has no snapshots"));
+            return Err(Error::not_found("a pool has no snapshots"));
         }
         if !reads && is_reserved_namespace(&settings.namespace) {
-            let error = Error::new(ErrorKind::PermissionDenied, "this namespace is reserved");
+            let error = Error::permission_denied("this namespace is reserved");
             return Err(error.with("namespace", &settings.namespace));
         }
         let object = ObjectId::in_namespace(settings.namespace.clone(), object)?;
@@ -187,7 +187,7 @@ impl Work {
             let _ = reply.send(done);
         };
         self.io.cluster.order.start(key, Ordered { reads: self.reads, run: run.boxed() })?;
-        let lost = |_| Err(Error::new(ErrorKind::Internal, "the operation was lost"));
+        let lost = |_| Err(Error::internal("the operation was lost"));
         wait(async { result.await.unwrap_or_else(lost) }).map(|done| finish(&version, done))
     }
 
@@ -221,7 +221,7 @@ impl Work {
 }
 
 async fn catch_panic(run: BoxFuture<'static, Result<Done>>) -> Result<Done> {
-    let panicked = |_| Err(Error::new(ErrorKind::Internal, "the operation panicked"));
+    let panicked = |_| Err(Error::internal("the operation panicked"));
     AssertUnwindSafe(run).catch_unwind().await.unwrap_or_else(panicked)
 }
 

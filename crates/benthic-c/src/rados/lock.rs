@@ -5,7 +5,7 @@
 use crate::rados::ioctx::Done;
 use benthic_classes::lock::client::{HeldLock, LockRequest, break_lock, list};
 use benthic_classes::lock::wire::ListedLock;
-use benthic_core::{Error, ErrorKind, ObjectId, OptionalExtension, Pool, Result};
+use benthic_core::{Error, ObjectId, OptionalExtension, Pool, Result};
 use std::sync::Arc;
 
 /// A holder may renew its lock.
@@ -19,10 +19,10 @@ pub const MUST_RENEW: u8 = 2;
 pub async fn acquire(pool: Arc<dyn Pool>, object: ObjectId, request: LockRequest, flags: u8) -> Result<Done> {
     let is_held = is_held(&*pool, &object, &request.name, &request.owner, &request.cookie).await?;
     if is_held && flags & (MAY_RENEW | MUST_RENEW) == 0 {
-        return Err(Error::new(ErrorKind::AlreadyExists, "the client has the lock already"));
+        return Err(Error::already_exists("the client has the lock already"));
     }
     if !is_held && flags & MUST_RENEW != 0 {
-        return Err(Error::new(ErrorKind::NotFound, "the client does not have the lock"));
+        return Err(Error::not_found("the client does not have the lock"));
     }
     HeldLock::acquire(pool, object, request).await.map(|_| Done::new(0))
 }
@@ -37,7 +37,7 @@ pub async fn release(
     cookie: &str,
 ) -> Result<Done> {
     if !is_held(pool, object, name, owner, cookie).await? {
-        return Err(Error::new(ErrorKind::NotFound, "the client does not have the lock"));
+        return Err(Error::not_found("the client does not have the lock"));
     }
     break_lock(pool, object, name, owner, Some(cookie)).await?;
     Ok(Done::new(0))

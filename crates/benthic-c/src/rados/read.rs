@@ -76,7 +76,7 @@ pub fn compare(stored: &[u8], given: &[u8]) -> i32 {
 pub fn page(output: ReadOutput) -> Result<OmapPage> {
     match output {
         ReadOutput::Omap(page) => Ok(page),
-        _ => Err(Error::new(ErrorKind::Internal, "the reply does not fit the request")),
+        _ => Err(Error::internal("the reply does not fit the request")),
     }
 }
 

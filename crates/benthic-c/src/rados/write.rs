@@ -60,7 +60,7 @@ impl Parts {
         self.len_bytes = self.len_bytes.saturating_add(len_bytes as u64 + limits::ENTRY_BYTES);
         let steps = self.op.steps.len() + self.op.guards.len() + self.checks.len();
         if self.len_bytes > limits::OPERATION_BYTES_MAX || steps >= limits::OPERATION_STEPS_MAX {
-            self.error = Some(Error::new(ErrorKind::LimitExceeded, "the operation is too large"));
+            self.error = Some(Error::limit_exceeded("the operation is too large"));
         }
         if self.error.is_none() {
             add(self);
@@ -109,7 +109,7 @@ async fn run(pool: &dyn Pool, object: &ObjectId, parts: Parts) -> Result<Done> {
                     }
                 }
             }
-            None if parts.checks.is_empty() => return Err(Error::new(ErrorKind::NotFound, "no such object")),
+            None if parts.checks.is_empty() => return Err(Error::not_found("no such object")),
             None => op.steps.insert(0, WriteStep::Create { exclusive: true }),
         }
         if op.steps.is_empty() {
@@ -121,7 +121,7 @@ async fn run(pool: &dyn Pool, object: &ObjectId, parts: Parts) -> Result<Done> {
             Err(error) => return Err(error),
         }
     }
-    Err(Error::new(ErrorKind::Busy, "other clients changed the object too often; try again"))
+    Err(Error::busy("other clients changed the object too often; try again"))
 }
 
 /// Whether a write failed because the object is no longer as it was checked.
@@ -171,7 +171,7 @@ async fn check(pool: &dyn Pool, object: &ObjectId, checks: &[Check]) -> Result<R
                 None => -errno::ENOENT,
             },
             (Check::Data { .. }, Some(_)) => {
-                return Err(Error::new(ErrorKind::Internal, "the reply does not fit the request"));
+                return Err(Error::internal("the reply does not fit the request"));
             }
         };
         if result != 0 {
@@ -212,7 +212,7 @@ async fn keys_between(
             return Ok(keys);
         }
         if len_bytes > limits::OPERATION_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the range has too many omap keys"));
+            return Err(Error::limit_exceeded("the range has too many omap keys"));
         }
         after = found.entries.last().map(|(key, _)| key.clone());
     }

@@ -6,7 +6,7 @@ use benthic_catalog::iceberg::keys::{BUCKET, FormatVersion};
 use benthic_catalog::iceberg::view::Views;
 use benthic_catalog::rest::{COMMITS_AT_ONCE, Catalog, PREFIX};
 use benthic_catalog::staging::Staging;
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
@@ -88,7 +88,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let format = if args.format_version == 3 { FormatVersion::V3 } else { FormatVersion::V2 };
     if format == FormatVersion::V3 && !args.allow_writes.is_empty() {
         let message = "clients can change tables of format version 2 only; leave out --allow-writes or --format-version";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid_argument(message).into());
     }
     let tls = args.tls.acceptor(&["http/1.1"])?;
     let (listener, address) = listen(args.listen).await?;

@@ -4,7 +4,7 @@
 //! request, and a client may read parts of one file from several servers. Libraries draw a random
 //! marker for each file. A file that a client wrote may be damaged on purpose.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use miniz_oxide::deflate::compress_to_vec;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
@@ -113,7 +113,7 @@ impl AvroFile {
         match self.file.len() > FILE_BYTES_MAX {
             true => {
                 let message = "the metadata of the table are too large for a file";
-                Err(Error::new(ErrorKind::LimitExceeded, message).with("len_bytes_max", FILE_BYTES_MAX))
+                Err(Error::limit_exceeded(message).with("len_bytes_max", FILE_BYTES_MAX))
             }
             false => Ok(()),
         }
@@ -358,7 +358,7 @@ fn read_count(rest: &mut &[u8]) -> Result<u64> {
 }
 
 fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 fn take<'f>(rest: &mut &'f [u8], len: usize) -> Result<&'f [u8]> {

@@ -1,7 +1,7 @@
 //! Definitions of tables from Iceberg's JSON form.
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::{Definition, Partitioning, Ranges};
 use serde_json::Value;
 use std::sync::Arc;
@@ -129,9 +129,9 @@ fn plain_type(text: &str) -> Option<DataType> {
 }
 
 pub(super) fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 pub(super) fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }

@@ -3,7 +3,7 @@
 use super::keys::{File, Folder, FormatVersion, Key};
 use super::nested::last_nested_id;
 use super::types::iceberg_type;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::head::{Head, SnapshotRef};
 use benthic_table::ids::Id;
 use benthic_table::{Operation, Partitioning, Ranges, TableSchema};
@@ -65,7 +65,7 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64, format: Format
     }
     let snapshots: Vec<&SnapshotRef> = known.filter(|snapshot| !head.is_grouped(snapshot)).collect();
     let newest = snapshots.last().filter(|newest| newest.id == current).ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "the table has no such snapshot; it may have been vacuumed")
+        Error::not_found("the table has no such snapshot; it may have been vacuumed")
             .with("snapshot", current)
     })?;
     let partition = PartitionField::of(head);
@@ -119,7 +119,7 @@ pub fn table_metadata(folder: &Folder, head: &Head, current: u64, format: Format
 pub fn has_groups() -> Error {
     let message = "the table has column groups, which Iceberg does not have; join them first: \
         benthic table rewrite POOL/TABLE --one-group";
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }
 
 fn snapshot_json(head: &Head, snapshot: &SnapshotRef, parent: Option<u64>, manifest_list: &Key) -> Value {

@@ -7,7 +7,7 @@
 //! table's head would need a new format, and would not be in the objects that exist.
 
 use arrow::datatypes::DataType;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_parquet::elements::{FIELD_ID, schema_elements};
 use benthic_table::TableSchema;
 
@@ -44,7 +44,7 @@ impl NestedIds {
     pub fn draw(&mut self) -> Result<u32> {
         if self.next == self.end {
             let message = "Iceberg cannot read the table: a column has too many nested fields";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("fields_max", IDS_OF_COLUMN));
+            return Err(Error::unsupported(message).with("fields_max", IDS_OF_COLUMN));
         }
         self.next += 1;
         Ok(self.next - 1)
@@ -148,7 +148,7 @@ fn zigzag(number: u32) -> Vec<u8> {
 }
 
 fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "a data object has a footer of another form")
+    Error::corrupt("a data object has a footer of another form")
 }
 
 #[cfg(test)]

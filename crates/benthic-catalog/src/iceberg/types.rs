@@ -8,7 +8,7 @@ use arrow::datatypes::{
     Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     UInt8Type, UInt16Type,
 };
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::Column;
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn plain_type(data_type: &DataType) -> Result<String> {
 
 fn unsupported(data_type: &DataType) -> Error {
     let message = format!("Iceberg cannot read the table: {}", reason(data_type));
-    Error::new(ErrorKind::Unsupported, message).with("type", data_type)
+    Error::unsupported(message).with("type", data_type)
 }
 
 fn is_utc(zone: &str) -> bool {

@@ -7,7 +7,7 @@ use super::nested::{added_bytes, last_nested_id, with_nested_ids};
 use super::puffin::vector_file;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use benthic_core::{Environment, Error, ErrorKind, ObjectId, Pool, Result, Store};
+use benthic_core::{Environment, Error, ObjectId, Pool, Result, Store};
 use benthic_table::head::{Head, ListRef};
 use benthic_table::ids::TableObject;
 use benthic_table::{FIELD_ID_KEY, FileEntry, Snapshot, SnapshotSelector, Table, TableSchema};
@@ -200,7 +200,7 @@ impl TableView {
 }
 
 fn no_such_file() -> Error {
-    Error::new(ErrorKind::NotFound, "the table has no such file")
+    Error::not_found("the table has no such file")
 }
 
 impl Views {
@@ -249,7 +249,7 @@ impl Views {
         if let Some(computed) = self.computed.get(key) {
             return Ok(computed);
         }
-        let damaged = || Error::new(ErrorKind::Corrupt, "a data object has no footer").with("object", object);
+        let damaged = || Error::corrupt("a data object has no footer").with("object", object);
         let start = size_bytes.saturating_sub(TAIL_BYTES);
         let mut read = pool.read_range(object, start, size_bytes - start).await?;
         let footer_bytes = read.len().checked_sub(END_BYTES).and_then(|at| read[at..].first_chunk::<4>());
@@ -293,7 +293,7 @@ impl Views {
                 self.deletes(view, view.key(file), list, object).await?
             }
             File::Data(_) | File::Nested(_) => {
-                return Err(Error::new(ErrorKind::Internal, "a data object is not computed"));
+                return Err(Error::internal("a data object is not computed"));
             }
         })
     }
@@ -396,7 +396,7 @@ impl Views {
     }
 
     async fn slot(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
-        let closed = |_| Error::new(ErrorKind::Internal, "the server stops");
+        let closed = |_| Error::internal("the server stops");
         self.slots.acquire().await.map_err(closed)
     }
 }
@@ -420,7 +420,7 @@ fn position_deletes(path: &str, deleted: &[Range<u32>]) -> Result<Bytes> {
         field("pos", DataType::Int64, 2_147_483_545),
     ]));
     let failed = |error: parquet::errors::ParquetError| {
-        Error::new(ErrorKind::Internal, "a delete file cannot be written").with_source(error)
+        Error::internal("a delete file cannot be written").with_source(error)
     };
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer =
@@ -430,9 +430,8 @@ fn position_deletes(path: &str, deleted: &[Range<u32>]) -> Result<Bytes> {
         let positions: Int64Array = positions.by_ref().take(BATCH_ROWS).map(Some).collect();
         let paths = StringArray::from_iter_values(std::iter::repeat_n(path, positions.len()));
         let columns: Vec<ArrayRef> = vec![Arc::new(paths), Arc::new(positions)];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| {
-            Error::new(ErrorKind::Internal, "a delete file cannot be written").with_source(error)
-        })?;
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)
+            .map_err(|error| Error::internal("a delete file cannot be written").with_source(error))?;
         writer.write(&batch).map_err(failed)?;
     }
     writer.into_inner().map(Bytes::from).map_err(failed)

@@ -5,7 +5,7 @@ use crate::commit::commit;
 use crate::iceberg::metadata::{last_field_id, schema_json, uuid};
 use crate::iceberg::view::TableView;
 use crate::iceberg::{definition, evolution};
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error};
 use benthic_s3::grants::Grant;
 use benthic_table::head::Head;
 use benthic_table::{Alter, SnapshotSelector, Table, drop_table};
@@ -23,7 +23,7 @@ impl Catalog {
         }
         let message =
             "the account may not change tables of the pool; the server's option --allow-writes permits it";
-        let error = Error::new(ErrorKind::PermissionDenied, message);
+        let error = Error::permission_denied(message);
         Err(Failure::of_table(error.with("account", &grant.account).with("pool", namespace)))
     }
 

@@ -30,7 +30,7 @@ impl Catalog {
         self.views.store().open_pool(namespace).await?;
         let found = TableView::open(&**self.views.store(), namespace, name).await.optional();
         if found.map_err(Failure::of_table)?.is_some() {
-            let error = Error::new(ErrorKind::AlreadyExists, "the table already exists");
+            let error = Error::already_exists("the table already exists");
             return Err(Failure::of_table(error.with("table", format!("{namespace}/{name}"))));
         }
         let id = self.auth.draw_table_id(namespace, name)?;

@@ -3,7 +3,7 @@
 use super::{Catalog, Failure, no_such_namespace, shows};
 use crate::iceberg::keys::Folder;
 use crate::iceberg::view::TableView;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_s3::grants::Grant;
 use benthic_s3::identity::NewKey;
 use benthic_table::Table;
@@ -87,8 +87,7 @@ impl Catalog {
         table: &str,
     ) -> Result<TableView, Failure> {
         if !shows(grant, namespace) {
-            let error = Error::new(ErrorKind::NotFound, "no such table")
-                .with("table", format!("{namespace}/{table}"));
+            let error = Error::not_found("no such table").with("table", format!("{namespace}/{table}"));
             return Err(Failure::of_table(error));
         }
         TableView::open(&**self.views.store(), namespace, table).await.map_err(Failure::of_table)

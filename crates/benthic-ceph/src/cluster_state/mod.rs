@@ -15,7 +15,7 @@ pub use usage::{
     Df, DfStats, Io, LatencyStats, OsdDf, OsdLatency, OsdPerf, OsdUsage, PoolDf, PoolIo, PoolStats, Recovery,
 };
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::de::DeserializeOwned;
 
 /// Parses an answer of a monitor or a manager.
@@ -23,7 +23,6 @@ use serde::de::DeserializeOwned;
 /// # Errors
 /// `Unsupported` for an answer of another form.
 pub(crate) fn parse<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
-    serde_json::from_slice(answer).map_err(|error| {
-        Error::new(ErrorKind::Unsupported, "cannot parse the cluster's answer").with_source(error)
-    })
+    serde_json::from_slice(answer)
+        .map_err(|error| Error::unsupported("cannot parse the cluster's answer").with_source(error))
 }

@@ -152,7 +152,7 @@ impl Round<'_> {
             }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                 let message = "the monitors refused the status query; the client's caps need `mon 'allow r' mgr 'allow r'`";
-                Err(Error::new(ErrorKind::PermissionDenied, message).with_source(error))
+                Err(Error::permission_denied(message).with_source(error))
             }
             Err(error) => Err(error),
         }
@@ -252,15 +252,14 @@ async fn rules(client: &dyn ClusterClient, map: OsdMap) -> Result<Vec<lint::Find
     let preview = with_timeout(Preview::read(client)).await?;
     let snapshot = PlacementSnapshot { map, crush: CrushMap::parse(&crush)?, pgs: Vec::new() };
     let findings = tokio::task::spawn_blocking(move || lint(&snapshot, &preview)).await;
-    let findings =
-        findings.map_err(|panic| Error::new(ErrorKind::Internal, "a task panicked").with_source(panic))??;
+    let findings = findings.map_err(|panic| Error::internal("a task panicked").with_source(panic))??;
     Ok(findings.into_iter().filter(|finding| finding.check != Check::Undersized).collect())
 }
 
 async fn with_timeout<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(ANSWER_LIMIT, question).await {
         Ok(answer) => answer,
-        Err(late) => Err(Error::new(ErrorKind::Unavailable, "no answer in time")
+        Err(late) => Err(Error::unavailable("no answer in time")
             .with_source(late)
             .with("limit_s", ANSWER_LIMIT.as_secs())),
     }
@@ -271,7 +270,7 @@ fn manager_error(error: Error) -> Error {
         return error;
     }
     let message = "the manager does not answer; `ceph mgr stat` names it, and `ceph mgr fail` lets another one take over";
-    Error::new(ErrorKind::Unavailable, message)
+    Error::unavailable(message)
 }
 
 fn prefix(prefix: &str) -> Value {

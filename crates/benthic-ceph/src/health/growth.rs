@@ -3,7 +3,7 @@
 
 use super::history_file;
 use crate::cluster_state::OsdUsage;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -105,7 +105,7 @@ pub fn read(file: &Path, fsid: &str) -> Result<Vec<Reading>> {
         let line: Line = serde_json::from_str(line).map_err(|_| no_history(file))?;
         if line.fsid != fsid {
             let message = "this is the history of another cluster; name another file";
-            return Err(Error::new(ErrorKind::InvalidArgument, message)
+            return Err(Error::invalid_argument(message)
                 .with("file", file.display())
                 .with("fsid", line.fsid));
         }
@@ -128,9 +128,8 @@ pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> 
     let mut text = String::new();
     for reading in latest.iter().chain([&reading]) {
         let line = Line { fsid: fsid.to_owned(), reading: *reading };
-        let line = serde_json::to_string(&line).map_err(|error| {
-            Error::new(ErrorKind::Internal, "a reading cannot be written as JSON").with_source(error)
-        })?;
+        let line = serde_json::to_string(&line)
+            .map_err(|error| Error::internal("a reading cannot be written as JSON").with_source(error))?;
         text.push_str(&line);
         text.push('\n');
     }
@@ -140,7 +139,7 @@ pub fn write(file: &Path, fsid: &str, history: &[Reading], reading: Reading) -> 
 
 fn no_history(file: &Path) -> Error {
     let message = "this is no history of `benthic health`; name another file, or one that does not exist yet";
-    Error::new(ErrorKind::InvalidArgument, message).with("file", file.display())
+    Error::invalid_argument(message).with("file", file.display())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::growth::{READINGS_MAX, Reading};
 use super::history_file;
 use super::report::{Report, Verdict};
 use crate::cluster_state::Io;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -327,7 +327,7 @@ pub fn read(file: &Path, fsid: &str) -> Result<(History, Vec<Reading>)> {
 fn parse(bytes: &[u8], fsid: &str) -> Result<(History, Vec<Reading>)> {
     let damaged = || {
         let message = "this is no history of `benthic status serve`, or it is damaged; move it away or name another file";
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::invalid_argument(message)
     };
     #[derive(Deserialize)]
     struct Head {
@@ -341,12 +341,12 @@ fn parse(bytes: &[u8], fsid: &str) -> Result<(History, Vec<Reading>)> {
     if head.version != VERSION {
         let message =
             "another version of `benthic` wrote this history; use that version or name another file";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("version", head.version));
+        return Err(Error::invalid_argument(message).with("version", head.version));
     }
     let content: File = serde_json::from_slice(bytes).map_err(|error| damaged().with_source(error))?;
     if content.fsid != fsid {
         let message = "this is the history of another cluster; name another file";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("fsid", content.fsid));
+        return Err(Error::invalid_argument(message).with("fsid", content.fsid));
     }
     let tiers = [content.minutes, content.hours, content.days];
     let is_possible = |((width_s, slots_max, _), slots): ((u64, usize, &str), &Vec<Slot>)| {
@@ -377,9 +377,8 @@ pub fn write(file: &Path, fsid: &str, history: History, readings: Vec<Reading>) 
         hours,
         days,
     };
-    let mut bytes = serde_json::to_vec(&content).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the history cannot be written as JSON").with_source(error)
-    })?;
+    let mut bytes = serde_json::to_vec(&content)
+        .map_err(|error| Error::internal("the history cannot be written as JSON").with_source(error))?;
     bytes.push(b'\n');
     history_file::replace(file, &bytes)
 }

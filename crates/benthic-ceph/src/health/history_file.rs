@@ -1,7 +1,7 @@
 //! A history file that is kept between runs: reads have a size limit, and each write replaces the
 //! whole file atomically.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,11 +19,11 @@ pub fn read(file: &Path, size_bytes_max: u64) -> Result<Option<Vec<u8>>> {
         Err(error) => return Err(cannot(error)),
         Ok(metadata) if !metadata.is_file() => {
             let message = "this is not a regular file; name another one, or one that does not exist yet";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("file", file.display()));
+            return Err(Error::invalid_argument(message).with("file", file.display()));
         }
         Ok(metadata) if metadata.len() > size_bytes_max => {
             let message = "the history file is too large; name another file";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("file", file.display())
                 .with("size_bytes_max", size_bytes_max));
         }

@@ -198,7 +198,7 @@ fn run(
     let named = |error: Error| error.with("host", host).with("dir", dir);
     match ended.status.code() {
         Some(0) => Directory::parse(&ended.stdout)
-            .ok_or_else(|| named(Error::new(ErrorKind::Unavailable, "the host's answer is not complete"))),
+            .ok_or_else(|| named(Error::unavailable("the host's answer is not complete"))),
         status => Err(named(failure(status.unwrap_or(-1), &ended))),
     }
 }
@@ -210,7 +210,7 @@ fn failure(status: i32, ended: &Ended) -> Error {
             "cannot become root on the host: {}; connect as root, or allow the user `sudo` without a password",
             if ended.stderr_line.is_empty() { "no reason given" } else { &ended.stderr_line }
         );
-        return Error::new(ErrorKind::PermissionDenied, message).with("status", status);
+        return Error::permission_denied(message).with("status", status);
     }
     let error = |kind| Error::new(kind, ended.stderr_line.clone());
     match status {
@@ -223,8 +223,7 @@ fn failure(status: i32, ended: &Ended) -> Error {
         78 => error(ErrorKind::Conflict),
         // 72: a system call failed. 77: the input ended early.
         72 | 77 => error(ErrorKind::Unavailable),
-        _ => Error::new(ErrorKind::Unavailable, format!("the script failed: {}", ended.stderr_line))
-            .with("status", status),
+        _ => Error::unavailable(format!("the script failed: {}", ended.stderr_line)).with("status", status),
     }
 }
 
@@ -233,8 +232,7 @@ fn check_path(dir: &str) -> Result<()> {
     if dir.starts_with('/') && dir.len() <= PATH_BYTES_MAX && !dir.contains(char::is_control) {
         return Ok(());
     }
-    let message = "osd_class_dir is no absolute path";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", dir))
+    Err(Error::invalid_argument("osd_class_dir is no absolute path").with("dir", dir))
 }
 
 #[cfg(test)]

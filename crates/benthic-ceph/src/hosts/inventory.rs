@@ -3,7 +3,7 @@
 
 use crate::cluster_client::{ClusterClient, in_json};
 use crate::cluster_state::{OsdMap, parse};
-use benthic_core::{Error, ErrorKind, OptionalExtension, Result};
+use benthic_core::{Error, OptionalExtension, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
@@ -165,7 +165,7 @@ impl Inventory {
         if let Some(name) = names.iter().find(|name| !self.hosts.iter().any(|host| host.name == **name)) {
             let known: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
             let message = format!("no OSD reports this host; the hosts are {}", known.join(", "));
-            return Err(Error::new(ErrorKind::NotFound, message).with("host", name));
+            return Err(Error::not_found(message).with("host", name));
         }
         self.hosts.retain(|host| names.contains(&host.name));
         Ok(())

@@ -77,7 +77,7 @@ impl Ssh {
             None => {
                 let message =
                     "the cluster's name of this host is no host name; name its destination with --ssh";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("host", host))
+                Err(Error::invalid_argument(message).with("host", host))
             }
         }
     }
@@ -137,11 +137,11 @@ impl Ssh {
                     "cannot run a program on the host: {}; `ssh {destination} true` must work without a question",
                     if stderr_line.is_empty() { "ssh failed" } else { &stderr_line }
                 );
-                Err(named(Error::new(ErrorKind::Unavailable, message)))
+                Err(named(Error::unavailable(message)))
             }
             Some(NO_SUDO) => {
                 let message = "the user of the ssh connection is not root, and the host has no sudo";
-                Err(named(Error::new(ErrorKind::PermissionDenied, message)))
+                Err(named(Error::permission_denied(message)))
             }
             Some(_) => Ok(Ended { status, stdout, stderr_line }),
         }
@@ -166,11 +166,12 @@ fn wait(child: &mut Child, limit: Duration, is_stopped: &dyn Fn() -> bool) -> Re
             return Ok(status);
         }
         if is_stopped() {
-            return Err(Error::new(ErrorKind::Busy, "interrupted"));
+            return Err(Error::busy("interrupted"));
         }
         if stopwatch.elapsed() > limit {
-            return Err(Error::new(ErrorKind::Unavailable, "the host did not answer in time")
-                .with("limit_s", limit.as_secs()));
+            return Err(
+                Error::unavailable("the host did not answer in time").with("limit_s", limit.as_secs())
+            );
         }
         thread::park_timeout(TICK);
     }
@@ -207,7 +208,7 @@ pub fn check_destination(destination: &str) -> Result<()> {
         return Ok(());
     }
     let message = "this is no destination for ssh; give [USER@]HOST or ssh://[USER@]HOST[:PORT]";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("destination", destination))
+    Err(Error::invalid_argument(message).with("destination", destination))
 }
 
 /// Whether `ssh` can only take this as a host: it begins like no option, and no `ProxyCommand` that

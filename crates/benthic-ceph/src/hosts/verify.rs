@@ -56,9 +56,9 @@ pub async fn ask(client: &dyn ClusterClient, ids: &[i32], library: &str) -> Resu
         let asked = missing.into_iter().map(async |id| {
             let answer = match targets.get(&id.into()) {
                 Some(target) => tokio::time::timeout(ANSWER_LIMIT, library_on(client, target, library)).await,
-                None => Ok(Err(Error::new(ErrorKind::Unavailable, "the OSD was removed"))),
+                None => Ok(Err(Error::unavailable("the OSD was removed"))),
             };
-            let late = |_| Err(Error::new(ErrorKind::Unavailable, "the OSD did not answer in time"));
+            let late = |_| Err(Error::unavailable("the OSD did not answer in time"));
             (id, answer.unwrap_or_else(late).map(|found| found.map(|info| info.build)))
         });
         let asked: Vec<(i32, Answer)> = stream::iter(asked).buffered(REQUESTS_AT_ONCE).collect().await;
@@ -88,9 +88,8 @@ pub async fn reachable(client: &dyn ClusterClient) -> Result<Vec<i32>> {
 /// # Errors
 /// `Unavailable` if the OSD does not answer, or did not load the library.
 pub fn judge(osd: i32, answer: Option<&Answer>, directory: &Directory) -> Result<OsdState> {
-    let failed = |message: &str| {
-        Err(Error::new(ErrorKind::Unavailable, message).with("osd", osd).with("dir", &directory.path))
-    };
+    let failed =
+        |message: &str| Err(Error::unavailable(message).with("osd", osd).with("dir", &directory.path));
     let seen = directory.loaded.iter().filter(|loaded| loaded.osd == Some(osd));
     let is_older = seen.map(|loaded| loaded.is_older).max();
     let build = match answer {

@@ -63,9 +63,7 @@ impl Plan {
             if is_begun {
                 let message = "the CRUSH map has changed since half of the plan was applied; run `benthic placement undo PLAN`, \
                     then make another plan";
-                return Err(Error::new(ErrorKind::Conflict, message)
-                    .with("pool", &self.pool)
-                    .with("found", found));
+                return Err(Error::conflict(message).with("pool", &self.pool).with("found", found));
             }
             return Err(self.change_error("the CRUSH map has changed", found));
         }
@@ -102,7 +100,7 @@ impl Plan {
         if snapshot.crush.rule_named(&self.old_rule).is_none() {
             let message =
                 "the pool's old rule no longer exists; `ceph osd pool set POOL crush_rule RULE` sets another";
-            return Err(Error::new(ErrorKind::NotFound, message).with("rule", &self.old_rule));
+            return Err(Error::not_found(message).with("rule", &self.old_rule));
         }
         set_backfills(client, Some(&max_backfills.to_string())).await?;
         // Keep a higher `min_size` that an operator has set meanwhile.
@@ -234,7 +232,7 @@ impl Plan {
         let message = format!(
             "{change} since the plan was made; nothing was changed; `benthic placement plan` makes another plan"
         );
-        Error::new(ErrorKind::Conflict, message).with("pool", &self.pool).with("found", found)
+        Error::conflict(message).with("pool", &self.pool).with("found", found)
     }
 }
 
@@ -266,7 +264,7 @@ fn check_clean(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
     let Some(pg) = unclean else { return Ok(()) };
     let message = "the pool has placement groups that are not active and clean; `ceph pg dump_stuck` lists them; wait until \
         `ceph -s` shows none";
-    Err(Error::new(ErrorKind::Unavailable, message).with("pg", &pg.pgid).with("state", &pg.state))
+    Err(Error::unavailable(message).with("pg", &pg.pgid).with("state", &pg.state))
 }
 
 /// Replaces the CRUSH map if it still has this version.
@@ -277,7 +275,7 @@ async fn set_map(client: &dyn ClusterClient, map: Vec<u8>, version: u64) -> Resu
             return error;
         }
         let message = "the CRUSH map changed at the same time, and nothing was done; repeat the command";
-        Error::new(ErrorKind::Conflict, message).with_source(error)
+        Error::conflict(message).with_source(error)
     })
 }
 

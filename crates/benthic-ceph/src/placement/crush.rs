@@ -1,6 +1,6 @@
 //! The CRUSH map in the JSON form of `osd crush dump` and `crushtool --dump`.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ impl Sites {
                 self.domain,
                 names.join(", ")
             );
-            Error::new(ErrorKind::NotFound, message).with("site", name)
+            Error::not_found(message).with("site", name)
         })
     }
 }
@@ -132,9 +132,8 @@ impl CrushMap {
     /// # Errors
     /// `Unsupported` for anything else.
     pub fn parse(dump: &[u8]) -> Result<CrushMap> {
-        serde_json::from_slice(dump).map_err(|error| {
-            Error::new(ErrorKind::Unsupported, "cannot parse the dump of the CRUSH map").with_source(error)
-        })
+        serde_json::from_slice(dump)
+            .map_err(|error| Error::unsupported("cannot parse the dump of the CRUSH map").with_source(error))
     }
 
     pub fn bucket(&self, name: &str) -> Option<&Bucket> {
@@ -222,7 +221,7 @@ impl CrushMap {
             let any = || sites.clone().find(|sites| !sites.sites.is_empty());
             return several.or_else(any).ok_or_else(|| {
                 let message = "the root has no buckets with OSDs; `ceph osd tree` shows it";
-                Error::new(ErrorKind::InvalidArgument, message).with("root", &root.name)
+                Error::invalid_argument(message).with("root", &root.name)
             });
         };
         let kind = self.types.iter().find(|kind| kind.name == domain && kind.type_id > OSD_TYPE);
@@ -230,7 +229,7 @@ impl CrushMap {
         sites.filter(|sites| !sites.sites.is_empty()).ok_or_else(|| {
             let message =
                 "no bucket with OSDs below the root has this type; `ceph osd tree` shows all buckets";
-            Error::new(ErrorKind::InvalidArgument, message).with("domain", domain).with("root", &root.name)
+            Error::invalid_argument(message).with("domain", domain).with("root", &root.name)
         })
     }
 

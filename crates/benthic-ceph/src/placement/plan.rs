@@ -11,7 +11,7 @@ use super::spread::{SiteShare, shares};
 use super::text::{self, Addition};
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{PgDump, Pool, has_duplicates};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl Plan {
         if addition.rule == old_rule.rule_name && replicas == pool.size {
             let message =
                 "the pool's primaries are at this site already; `benthic placement show` shows them";
-            return Err(Error::new(ErrorKind::AlreadyExists, message)
+            return Err(Error::already_exists(message)
                 .with("pool", &pool.name)
                 .with("site", &request.primary_site));
         }
@@ -183,7 +183,7 @@ impl Plan {
     /// # Errors
     /// `InvalidArgument` for anything else, and for a plan of an unknown version.
     pub fn parse(json: &[u8]) -> Result<Plan> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: &str| Error::invalid_argument(message);
         let value: Value = serde_json::from_slice(json).map_err(|error| {
             invalid("the file is not a placement plan; `benthic placement plan` writes one")
                 .with_source(error)
@@ -212,14 +212,13 @@ impl Plan {
 
 /// The error for a pool whose rule is not in the CRUSH map. The monitors prevent this.
 pub(super) fn no_rule(pool: &Pool) -> Error {
-    Error::new(ErrorKind::NotFound, "the CRUSH map does not have the pool's rule")
+    Error::not_found("the CRUSH map does not have the pool's rule")
         .with("pool", &pool.name)
         .with("rule", pool.crush_rule)
 }
 
 fn check_pool(snapshot: &Snapshot, pool: &Pool) -> Result<()> {
-    let unsupported =
-        |message: &str| Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
+    let unsupported = |message: &str| Err(Error::unsupported(message).with("pool", &pool.name));
     if !pool.is_replicated() {
         return unsupported("an erasure-coded pool always reads chunks at several sites");
     }
@@ -237,9 +236,7 @@ fn check_sites(snapshot: &Snapshot, sites: &Sites) -> Result<()> {
         let missing: Vec<String> = snapshot.missing(&site.osds).map(|osd| format!("osd.{osd}")).collect();
         if !missing.is_empty() {
             let message = "OSDs of a site are down or out; `ceph osd tree` shows them; bring them back first";
-            return Err(Error::new(ErrorKind::Unavailable, message)
-                .with("site", &site.name)
-                .with("osds", missing.join(",")));
+            return Err(Error::unavailable(message).with("site", &site.name).with("osds", missing.join(",")));
         }
     }
     Ok(())
@@ -259,10 +256,9 @@ pub(super) fn compile(
     let compiled = preview.compile(new)?;
     match text::difference(&snapshot.crush, &preview.dump(&compiled)?, ours) {
         None => Ok(compiled),
-        Some(what) => Err(Error::new(
-            ErrorKind::Internal,
-            format!("the compiled CRUSH map would also change {what}; nothing was changed"),
-        )),
+        Some(what) => Err(Error::internal(format!(
+            "the compiled CRUSH map would also change {what}; nothing was changed"
+        ))),
     }
 }
 
@@ -287,8 +283,7 @@ fn predict(
     if snapshot.crush.rule_named(&addition.rule).is_none() {
         let with_rule = new_map(snapshot, preview, addition)?;
         if preview.mappings(Some(&with_rule))? != now {
-            let message = "adding the rule alone would move data; nothing was changed";
-            return Err(Error::new(ErrorKind::Internal, message));
+            return Err(Error::internal("adding the rule alone would move data; nothing was changed"));
         }
     }
     // Ceph's tool cannot assign another rule to a pool. So a copy of the map gives the old rule the
@@ -310,7 +305,7 @@ fn predict(
     if let Some((pgid, osds)) = bad {
         let osds: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
         let message = "CRUSH would not find an OSD for every replica; the sites may differ too much in size or have too few hosts";
-        return Err(Error::new(ErrorKind::LimitExceeded, message)
+        return Err(Error::limit_exceeded(message)
             .with("pg", pgid)
             .with("osds", osds.join(","))
             .with("replicas", replicas));

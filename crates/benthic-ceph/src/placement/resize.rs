@@ -5,7 +5,7 @@ use super::preview::{Mapping, Mappings, Preview};
 use super::snapshot::Snapshot;
 use crate::cluster_client::ClusterClient;
 use crate::cluster_state::{Df, OsdDf, OsdUsage, Pool};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,10 +62,10 @@ pub(super) fn target_replicas(pool: &Pool, requested: Option<usize>) -> Result<u
         None => Ok(pool.size),
         Some(count @ ..2) => {
             let message = "one replica has no copy: a failed disk loses data; request two or more";
-            Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", count))
+            Err(Error::invalid_argument(message).with("replicas", count))
         }
         Some(count) if count > REPLICAS_MAX => {
-            Err(Error::new(ErrorKind::LimitExceeded, "Ceph does not support so many replicas; request fewer")
+            Err(Error::limit_exceeded("Ceph does not support so many replicas; request fewer")
                 .with("replicas", count)
                 .with("replicas_max", REPLICAS_MAX))
         }
@@ -91,11 +91,11 @@ impl Limits {
         if pool.flags_names.split(',').any(|flag| flag == "nosizechange") {
             let message = "the pool's flag nosizechange forbids a change of the replicas; `ceph osd pool set POOL \
                 nosizechange false` allows it";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
+            return Err(Error::unsupported(message).with("pool", &pool.name));
         }
         if pool.size < 2 {
             let message = "the pool has one replica, so the plan could not be undone; run `ceph osd pool set POOL size 2` first";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name));
+            return Err(Error::unsupported(message).with("pool", &pool.name));
         }
         let (fewer, more) = (pool.size.min(replicas), pool.size.max(replicas));
         // The monitors set `min_size` together with the number of replicas, before the new copies
@@ -104,9 +104,7 @@ impl Limits {
         if min_size > fewer {
             let message = "Ceph would at first require more copies than exist, and I/O would stop; change the replicas in \
                 two plans";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
-                .with("replicas", fewer)
-                .with("min_size", min_size));
+            return Err(Error::limit_exceeded(message).with("replicas", fewer).with("min_size", min_size));
         }
         let of = |other: &Pool| if other.id == pool.id { replicas } else { other.size };
         let all: u64 =
@@ -116,7 +114,7 @@ impl Limits {
         if replicas > pool.size && all > max {
             let message = "the monitors would refuse so many placement group replicas; `benthic pgs suggest` shows which \
                 pools have too many; more OSDs or a higher mon_max_pg_per_osd allow them";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("pg_replicas", all)
                 .with("pg_replicas_max", max)
                 .with("mon_max_pg_per_osd", self.pgs_per_osd));
@@ -168,7 +166,7 @@ pub(super) fn extend(mut then: Mappings, chosen: &Mapping, pool: &Pool, moved: u
     if unlike > moved {
         let message = "the pool is changing, so the new replicas cannot be predicted; wait until `ceph -s` shows its \
             placement groups active and clean, and pg_num and pgp_num are equal";
-        return Err(Error::new(ErrorKind::Unavailable, message).with("pool", &pool.name).with("pgs", unlike));
+        return Err(Error::unavailable(message).with("pool", &pool.name).with("pgs", unlike));
     }
     Ok(then)
 }
@@ -223,7 +221,7 @@ impl Resize {
         if replicas > pool.size && max > 0.0 && fullest.1 > max {
             let message = "an OSD would be too full for the new replicas; add OSDs, let the balancer even out the usage, or \
                 remove data";
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("osd", fullest.0)
                 .with("used_percent", format_args!("{:.0}", 100.0 * fullest.1))
                 .with("used_percent_max", format_args!("{:.0}", 100.0 * max)));

@@ -2,7 +2,7 @@
 
 use super::crush::{CrushMap, Rule, Sites, Step};
 use super::text::Addition;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 const PREFIX: &str = "benthic";
 const OSD_TYPE: u32 = 0;
@@ -31,13 +31,11 @@ pub fn site_first(
         sites.sites.iter().map(|site| site.name.clone()).filter(|name| name != primary).collect();
     if others.is_empty() {
         let message = "there is only one site, so all primaries are there; --domain selects another bucket type as sites";
-        return Err(Error::new(ErrorKind::InvalidArgument, message)
-            .with("domain", &sites.domain)
-            .with("site", primary));
+        return Err(Error::invalid_argument(message).with("domain", &sites.domain).with("site", primary));
     }
     if replicas < 2 {
         let message = "a pool with one replica has none for other sites; --replicas sets a higher number";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("replicas", replicas));
+        return Err(Error::invalid_argument(message).with("replicas", replicas));
     }
     let leaf = leaf(crush, sites);
     let each = (replicas - 1).div_ceil(others.len());
@@ -47,7 +45,7 @@ pub fn site_first(
             let message = format!(
                 "a site has too few {leaf}s for its replicas; add some, or give the pool fewer replicas"
             );
-            return Err(Error::new(ErrorKind::LimitExceeded, message)
+            return Err(Error::limit_exceeded(message)
                 .with("site", name)
                 .with("has", found)
                 .with("needs", needed));
@@ -76,7 +74,7 @@ pub fn site_first(
         && step_texts(there) != steps
     {
         let message = "the CRUSH map has another rule with this name; rename that rule with `ceph osd crush rule rename`";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).with("rule", rule));
+        return Err(Error::already_exists(message).with("rule", rule));
     }
     Ok(Addition { root: (!has_root).then_some((root, others)), rule, steps })
 }
@@ -138,7 +136,7 @@ fn has_root(crush: &CrushMap, root: &str, others: &[String]) -> Result<bool> {
         return Ok(true);
     }
     let message = "the CRUSH map has this root with other sites below it; `ceph osd crush link SITE root=ROOT` adds a site";
-    Err(Error::new(ErrorKind::AlreadyExists, message)
+    Err(Error::already_exists(message)
         .with("root", root)
         .with("has", below.join(","))
         .with("wanted", others.join(",")))

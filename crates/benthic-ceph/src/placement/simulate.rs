@@ -364,7 +364,7 @@ fn check(shape: &Shape, load: &Load) -> Result<()> {
 }
 
 fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message.into())
+    Error::invalid_argument(message.into())
 }
 
 /// The map in `crushtool`'s text form, with the tunables of a new cluster ("jewel"). A bucket keeps

@@ -4,7 +4,7 @@
 use super::crush::{CrushMap, Sites};
 use crate::cluster_client::{ClusterClient, in_json};
 use crate::cluster_state::{OsdMap, Pg, PgDump, Pool};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ impl Snapshot {
                 return Ok(Snapshot { map, crush: CrushMap::parse(&dump)?, pgs });
             }
         }
-        Err(Error::new(ErrorKind::Busy, "the CRUSH map keeps changing; try again later"))
+        Err(Error::busy("the CRUSH map keeps changing; try again later"))
     }
 
     /// Finds a pool by name.
@@ -45,8 +45,7 @@ impl Snapshot {
     /// `NotFound` if there is no such pool.
     pub fn pool(&self, name: &str) -> Result<&Pool> {
         self.map.pools.iter().find(|pool| pool.name == name).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no such pool; `benthic pool ls` lists the pools")
-                .with("pool", name)
+            Error::not_found("no such pool; `benthic pool ls` lists the pools").with("pool", name)
         })
     }
 
@@ -64,7 +63,7 @@ impl Snapshot {
         let root = rule.and_then(|rule| self.crush.root_of(rule)).ok_or_else(|| {
             let message =
                 "the pool's rule takes OSDs of several roots, or none; `ceph osd crush rule dump` shows it";
-            Error::new(ErrorKind::Unsupported, message).with("pool", &pool.name)
+            Error::unsupported(message).with("pool", &pool.name)
         })?;
         self.crush.sites(root, domain)
     }
@@ -89,7 +88,7 @@ pub(super) fn check_complete(dump: PgDump) -> Result<Vec<Pg>> {
     if !dump.pg_ready {
         let message =
             "the manager has just started and lacks reports of some placement groups; try again in a minute";
-        return Err(Error::new(ErrorKind::Unavailable, message));
+        return Err(Error::unavailable(message));
     }
     Ok(dump.pg_stats)
 }

@@ -12,7 +12,7 @@ use super::state::{Current, Data};
 use super::versions::{check_condition, place_body};
 use super::wire::{ATTRIBUTES_BYTES_MAX, Append, Change, Condition, check_attributes, check_etag, check_key};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, MethodContext, Result};
 
 pub(super) fn append(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let input = Append::from_input(input)?;
@@ -35,16 +35,15 @@ pub(super) fn append(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
     if !head.null {
         // The bucket got versions after the append began.
         let message = "only the null version takes data; a version with an id does not change";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported(message));
     }
     let mut body = shard.body(&head)?;
     if Lock::of(&body.attributes)? != Lock::default() {
-        let message = "an object with a lock does not change";
-        return Err(Error::new(ErrorKind::PermissionDenied, message));
+        return Err(Error::permission_denied("an object with a lock does not change"));
     }
     if body.manifest.shared.is_some() || body.manifest.moved.is_some() || head.class.is_some() {
         let message = "the version shares the data of another one, or was not written to the class STANDARD";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported(message));
     }
     body.manifest.segments.push(input.segment);
     body.manifest.check()?;

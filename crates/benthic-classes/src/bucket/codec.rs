@@ -1,13 +1,13 @@
 //! Encodes a bucket's values with [`benthic_core::codec`]. A struct that may ever change begins
 //! with a [`Version`].
 
+use benthic_core::Error;
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed, Wire};
-use benthic_core::{Error, ErrorKind};
 use std::fmt;
 use std::str::FromStr;
 
 pub(super) fn corrupt(message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt(message)
 }
 
 /// The format version of a struct, one byte. Decoding refuses all other versions.

@@ -17,7 +17,7 @@ use super::wire::{
     Settle, check_limit,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, MethodContext, Result};
 use bytes::Bytes;
 
 /// Limit of the waiting events of a queue in one shard. A full queue loses new events.
@@ -33,7 +33,7 @@ fn check_queue_name(name: &str) -> Result<()> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "the name of a queue is not valid"))
+    Err(Error::invalid_argument("the name of a queue is not valid"))
 }
 
 /// Checks the events of a change.
@@ -112,7 +112,7 @@ pub(super) fn settle(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Ve
         let (at, to) = (keys::dead_event(&name, number), keys::event(&name, number));
         let Some(event) = shard.get::<Event>(&at)? else { continue };
         if queue.waiting >= WAITING_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the queue is full").with("queue", name));
+            return Err(Error::limit_exceeded("the queue is full").with("queue", name));
         }
         shard.remove(at);
         subtract(&mut queue.bytes, len_bytes(&event))?;

@@ -12,7 +12,7 @@
 use super::codec::Version;
 use super::state::Attributes;
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// The name of the attribute whose value is the [`Lock`] of a version.
 pub const LOCK_ATTRIBUTE: &str = "object-lock";
@@ -98,5 +98,5 @@ impl Retention {
 }
 
 fn lock_error(message: &str) -> Error {
-    Error::new(ErrorKind::PermissionDenied, message)
+    Error::permission_denied(message)
 }

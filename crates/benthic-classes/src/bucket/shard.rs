@@ -9,7 +9,7 @@ use super::state::{
 };
 use super::wire::{Times, VersionRef};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, OmapPage, Result, limits};
+use benthic_core::{Error, MethodContext, OmapPage, Result, limits};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ impl<'c, 'a> Shard<'c, 'a> {
 
     pub fn check_open(&self) -> Result<()> {
         if self.header.closed {
-            return Err(Error::new(ErrorKind::Busy, "the bucket is being deleted"));
+            return Err(Error::busy("the bucket is being deleted"));
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl<'c, 'a> Shard<'c, 'a> {
         let seq = self.header.next_seq;
         self.header.next_seq = seq
             .checked_add(1)
-            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the shard has no version number left"))?;
+            .ok_or_else(|| Error::limit_exceeded("the shard has no version number left"))?;
         Ok(seq)
     }
 
@@ -267,16 +267,16 @@ pub(super) fn subtract(sum: &mut u64, by: u64) -> Result<()> {
 }
 
 pub(super) fn add(sum: &mut u64, by: u64) -> Result<()> {
-    *sum = sum.checked_add(by).ok_or_else(|| {
-        Error::new(ErrorKind::LimitExceeded, "a total of the shard would be too large to count")
-    })?;
+    *sum = sum
+        .checked_add(by)
+        .ok_or_else(|| Error::limit_exceeded("a total of the shard would be too large to count"))?;
     Ok(())
 }
 
 pub(super) fn not_found(message: &str) -> Error {
-    Error::new(ErrorKind::NotFound, message)
+    Error::not_found(message)
 }
 
 pub(super) fn conflict(message: &str) -> Error {
-    Error::new(ErrorKind::Conflict, message)
+    Error::conflict(message)
 }

@@ -11,7 +11,7 @@ use super::wire::{
     check_attributes, check_class, check_etag, check_key, check_limit, check_part_number,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, MethodContext, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -47,8 +47,7 @@ pub(super) fn part(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     }
     let upload = find_upload(&mut shard, &input.key, input.upload)?;
     if upload.class != input.class {
-        let message = "a part needs the storage class of its upload";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("a part needs the storage class of its upload"));
     }
     // A repetition finds the part itself, above. If another write has replaced the part, the intent
     // is gone, and this write fails.
@@ -84,8 +83,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
     check_events(&input.events)?;
     check_limit("the object has too many parts", input.parts.len(), SEGMENTS_MAX)?;
     if input.parts.is_empty() || !input.parts.is_sorted_by(|a, b| a.number < b.number) {
-        let message = "the list of parts is empty or not in ascending order";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("the list of parts is empty or not in ascending order"));
     }
     let mut shard = Shard::open(context)?;
     if shard.is_done(input.upload, false)? {
@@ -104,8 +102,7 @@ pub(super) fn complete(context: &mut MethodContext<'_>, input: &[u8]) -> Result<
         let at = keys::part(input.upload, wanted.number);
         let part = unused.remove(&at).filter(|part| part.write == wanted.write);
         let part = part.ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "a part is missing or was replaced")
-                .with("number", wanted.number)
+            Error::invalid_argument("a part is missing or was replaced").with("number", wanted.number)
         })?;
         drop_part(&mut shard, at, &part)?;
         segments.extend(part.segment);

@@ -4,7 +4,7 @@ use super::codec::Id;
 use super::locks::{DefaultRetention, LOCK_ATTRIBUTE, Lock};
 use super::state::{Attributes, Body, Group, Head, Manifest, Segment};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 
 /// Limit of an object's key, in bytes of UTF-8; the minimum is one byte.
@@ -494,7 +494,7 @@ impl List {
         if (1..=LIST_ENTRIES_MAX).contains(&self.entries_max) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "the number of entries per page is out of range")
+        Err(Error::invalid_argument("the number of entries per page is out of range")
             .with("entries", self.entries_max)
             .with("entries_max", LIST_ENTRIES_MAX))
     }
@@ -525,7 +525,7 @@ impl Entry {
 /// Checks the key of an object.
 pub fn check_key(key: &str) -> Result<()> {
     if key.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the object's key is empty"));
+        return Err(Error::invalid_argument("the object's key is empty"));
     }
     check_limit("the key is too long", key.len(), KEY_BYTES_MAX)
 }
@@ -538,11 +538,8 @@ pub fn check_class(class: Option<&str>) -> Result<()> {
     if !name.is_empty() && name.bytes().all(is_allowed) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        "the name of a storage class has capital letters, digits, `_` and `-`",
-    )
-    .with("class", name))
+    Err(Error::invalid_argument("the name of a storage class has capital letters, digits, `_` and `-`")
+        .with("class", name))
 }
 
 /// Checks an entity tag.
@@ -563,7 +560,7 @@ pub fn check_part_number(number: u16) -> Result<()> {
     if (1..=PART_NUMBER_MAX).contains(&number) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "the part number is out of range")
+    Err(Error::invalid_argument("the part number is out of range")
         .with("number", number)
         .with("number_max", PART_NUMBER_MAX))
 }
@@ -585,7 +582,7 @@ impl Segment {
         if self.len_bytes > 0 && self.chunk_bytes > 0 && self.chunks().count <= CHUNKS_MAX {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "the sizes of a segment are not valid")
+        Err(Error::invalid_argument("the sizes of a segment are not valid")
             .with("len_bytes", self.len_bytes)
             .with("chunk_bytes", self.chunk_bytes))
     }
@@ -604,5 +601,5 @@ pub fn check_limit(message: &'static str, found: usize, max: usize) -> Result<()
     if found <= max {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::LimitExceeded, message).with("found", found).with("max", max))
+    Err(Error::limit_exceeded(message).with("found", found).with("max", max))
 }

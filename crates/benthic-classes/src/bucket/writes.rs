@@ -8,7 +8,7 @@ use super::wire::{
     Begin, CHUNKS_MAX, Gate, Init, SWEEP_MAX, Share, Sweep, Unshare, check_class, check_key, check_limit,
 };
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, MethodContext, OptionalExtension, Result};
+use benthic_core::{Error, MethodContext, OptionalExtension, Result};
 use std::collections::BTreeMap;
 
 pub(super) fn init(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
@@ -61,8 +61,7 @@ pub(super) fn begin(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec
     check_class(class.as_deref())?;
     check_limit("the write has too many data objects", chunks as usize, CHUNKS_MAX as usize)?;
     if chunks > 0 && shared.is_some() {
-        let message = "a write cannot both write data and share another write's data";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument("a write cannot both write data and share another write's data"));
     }
     let mut shard = Shard::open(context)?;
     shard.check_open()?;

@@ -2,7 +2,7 @@
 
 use super::wire::{ComputeInput, StoreInput, Verified};
 use super::{Algorithm, Hasher};
-use benthic_core::{ClassCall, Error, ErrorKind, Fetch, ObjectId, Pool, Result};
+use benthic_core::{ClassCall, Error, Fetch, ObjectId, Pool, Result};
 
 const PIECE_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -67,5 +67,5 @@ fn text(digest: Vec<u8>) -> Result<String> {
 }
 
 fn undecodable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::Internal, "the output of the digest class cannot be decoded").with_source(error)
+    Error::internal("the output of the digest class cannot be decoded").with_source(error)
 }

@@ -1,6 +1,6 @@
 //! The algorithms, and one streaming hasher for all of them, which storage and clients share.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 use std::{fmt, str::FromStr};
@@ -67,8 +67,7 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Algorithm> {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
             let known = Algorithm::ALL.map(Algorithm::name).join(", ");
-            Error::new(ErrorKind::InvalidArgument, format!("unknown algorithm; use one of {known}"))
-                .with("algorithm", name)
+            Error::invalid_argument(format!("unknown algorithm; use one of {known}")).with("algorithm", name)
         })
     }
 }

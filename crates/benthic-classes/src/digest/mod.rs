@@ -15,9 +15,7 @@ pub mod wire;
 
 pub use hasher::{Algorithm, Hasher};
 
-use benthic_core::{
-    Class, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult, Result,
-};
+use benthic_core::{Class, Error, LogLevel, Method, MethodContext, MethodFlags, MethodResult, Result};
 use wire::{ComputeInput, StoreInput, Verified};
 
 /// Bytes of the object in memory at a time.
@@ -118,8 +116,7 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         .collect();
     if checks.is_empty() {
         let message = "the object has no stored digest; call the method with the algorithm's name first";
-        return Err(Error::new(ErrorKind::NotFound, message)
-            .with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
+        return Err(Error::not_found(message).with("attribute", wanted.map_or("digest.*", Algorithm::xattr)));
     }
     // One pass over the object serves all digests.
     each_piece(context, |piece| checks.iter_mut().for_each(|(_, _, hasher)| hasher.update(piece)))?;
@@ -128,7 +125,7 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         let computed = hasher.finish();
         if stored.as_ref() != computed.as_bytes() {
             let message = "the object does not match its stored digest: it is damaged or was changed since";
-            let error = Error::new(ErrorKind::Corrupt, message)
+            let error = Error::corrupt(message)
                 .with("algorithm", algorithm)
                 .with("stored", String::from_utf8_lossy(stored))
                 .with("computed", computed);
@@ -139,7 +136,7 @@ fn verify(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         verified.insert(algorithm, computed);
     }
     serde_json::to_vec(&verified)
-        .map_err(|error| Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error))
+        .map_err(|error| Error::internal("the output cannot be encoded").with_source(error))
 }
 
 fn hash(context: &mut MethodContext<'_>, algorithm: Algorithm) -> Result<String> {
@@ -155,7 +152,7 @@ fn each_piece(context: &mut MethodContext<'_>, mut take: impl FnMut(&[u8])) -> R
     while offset_bytes < size_bytes {
         let piece = context.read(offset_bytes, PIECE_BYTES)?;
         if piece.is_empty() {
-            return Err(Error::new(ErrorKind::Internal, "the object's data end before its size")
+            return Err(Error::internal("the object's data end before its size")
                 .with("size_bytes", size_bytes)
                 .with("read_bytes", offset_bytes));
         }

@@ -2,7 +2,7 @@
 
 use super::Algorithm;
 use crate::input::{json, text};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -83,12 +83,10 @@ pub fn parse_verify(input: &[u8]) -> Result<Option<Algorithm>> {
 
 fn check_repeat(repeat: u32) -> Result<()> {
     match repeat {
-        0 => Err(Error::new(ErrorKind::InvalidArgument, "repeat must be at least 1")),
+        0 => Err(Error::invalid_argument("repeat must be at least 1")),
         1..=REPEAT_MAX => Ok(()),
-        _ => {
-            Err(Error::new(ErrorKind::LimitExceeded, "too many repetitions for one call; use several calls")
-                .with("repeat", repeat)
-                .with("repeat_max", REPEAT_MAX))
-        }
+        _ => Err(Error::limit_exceeded("too many repetitions for one call; use several calls")
+            .with("repeat", repeat)
+            .with("repeat_max", REPEAT_MAX)),
     }
 }

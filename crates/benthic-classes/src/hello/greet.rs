@@ -1,7 +1,7 @@
 //! Ordinary methods: one needs no data, one writes, one reads.
 
 use super::GREETING_XATTR;
-use benthic_core::{Error, ErrorKind, LogLevel, MethodContext, OptionalExtension, Result};
+use benthic_core::{Error, LogLevel, MethodContext, OptionalExtension, Result};
 
 /// Limit of a name's length.
 const NAME_BYTES_MAX: usize = 100;
@@ -28,7 +28,7 @@ pub fn say(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 /// `InvalidArgument` for a name over 100 bytes.
 pub fn say_hello(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     if input.len() > NAME_BYTES_MAX {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the name is too long")
+        return Err(Error::invalid_argument("the name is too long")
             .with("len_bytes", input.len())
             .with("len_bytes_max", NAME_BYTES_MAX));
     }
@@ -47,8 +47,7 @@ pub fn say_hello(_context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u
 pub fn record(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let greeting = greeting(input)?;
     if context.stat().optional()?.is_some() {
-        let message = "record creates a new object, but this object exists";
-        return Err(Error::new(ErrorKind::AlreadyExists, message));
+        return Err(Error::already_exists("record creates a new object, but this object exists"));
     }
     context.write_full(greeting.clone())?;
     context.set_xattr(GREETING_XATTR, greeting)?;
@@ -81,13 +80,13 @@ pub fn replay(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>>
 
 fn greeting(input: &[u8]) -> Result<String> {
     if input.len() > NAME_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the name is too long")
+        return Err(Error::limit_exceeded("the name is too long")
             .with("len_bytes", input.len())
             .with("len_bytes_max", NAME_BYTES_MAX));
     }
     match std::str::from_utf8(input) {
         Ok("") => Ok("Hello, world!".to_owned()),
         Ok(name) => Ok(format!("Hello, {name}!")),
-        Err(error) => Err(Error::new(ErrorKind::InvalidArgument, "the name is not UTF-8").with_source(error)),
+        Err(error) => Err(Error::invalid_argument("the name is not UTF-8").with_source(error)),
     }
 }

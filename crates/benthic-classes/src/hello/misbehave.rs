@@ -2,7 +2,7 @@
 //! works.
 
 use super::semantics::write_everywhere;
-use benthic_core::{Error, ErrorKind, MethodContext, Result, limits};
+use benthic_core::{Error, MethodContext, Result, limits};
 
 const HOARD_BYTES: u64 = 1024 * 1024;
 
@@ -52,7 +52,7 @@ pub fn read_after_write(context: &mut MethodContext<'_>, input: &[u8]) -> Result
         b"data" | b"appended" => context.read(0, 1).map(|data| data.to_vec()),
         b"xattrs" => context.list_xattrs().map(|_| Vec::new()),
         b"omap" => context.omap_range(None, b"", 1).map(|_| Vec::new()),
-        _ => Err(Error::new(ErrorKind::InvalidArgument, "the input is data, appended, xattrs or omap")),
+        _ => Err(Error::invalid_argument("the input is data, appended, xattrs or omap")),
     }
 }
 

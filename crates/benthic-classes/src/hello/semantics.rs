@@ -30,9 +30,8 @@ pub fn old_and_new(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<
     context.omap_set(BTreeMap::from([(Bytes::from_static(b"hello.new"), Bytes::new())]))?;
 
     let seen = Observation { size_bytes: context.stat()?.size_bytes, data, xattrs, omap_keys };
-    let seen = serde_json::to_vec(&seen).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
-    })?;
+    let seen = serde_json::to_vec(&seen)
+        .map_err(|error| Error::internal("the output cannot be encoded").with_source(error))?;
     context.set_xattr(OBSERVATION_XATTR, seen)?;
     Ok(Vec::new())
 }
@@ -58,7 +57,7 @@ pub fn nothing(_context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8
 /// `InvalidArgument`, always.
 pub fn fail_after_writing(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     write_everywhere(context)?;
-    Err(Error::new(ErrorKind::InvalidArgument, "this method fails, as its name says"))
+    Err(Error::invalid_argument("this method fails, as its name says"))
 }
 
 /// Writes, then fails with the kind of error that the input names.
@@ -71,7 +70,7 @@ pub fn fail_after_writing(context: &mut MethodContext<'_>, _input: &[u8]) -> Res
 pub fn errno(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
     let name = String::from_utf8_lossy(input);
     let Some(kind) = ErrorKind::from_name(&name) else {
-        return Err(Error::new(ErrorKind::InvalidArgument, "no such error kind").with("name", name));
+        return Err(Error::invalid_argument("no such error kind").with("name", name));
     };
     write_everywhere(context)?;
     Err(Error::new(kind, "this method fails with the requested kind"))

@@ -116,8 +116,7 @@ impl HeldLock {
         match self.pool.exec(&self.object, self.assertion()).await {
             Err(lost) if lost.kind() == ErrorKind::Conflict => lost,
             Err(lost) if lost.kind() == ErrorKind::NotFound => {
-                Error::new(ErrorKind::Conflict, "the lock is not held: its object was removed")
-                    .with_source(error)
+                Error::conflict("the lock is not held: its object was removed").with_source(error)
             }
             _ => error,
         }
@@ -177,9 +176,8 @@ pub async fn break_lock(
 /// `NotFound` if the object is missing, `Corrupt`, as [`Pool::exec`].
 pub async fn list(pool: &dyn Pool, object: &ObjectId) -> Result<Vec<ListedLock>> {
     let output = pool.exec(object, call("list", String::new())).await?;
-    serde_json::from_slice(&output).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output of the lock class cannot be decoded").with_source(error)
-    })
+    serde_json::from_slice(&output)
+        .map_err(|error| Error::internal("the output of the lock class cannot be decoded").with_source(error))
 }
 
 fn call(method: &str, input: String) -> ClassCall {

@@ -25,8 +25,8 @@ mod tests;
 pub mod wire;
 
 use benthic_core::{
-    Class, Clock, Error, ErrorKind, LogLevel, Method, MethodContext, MethodFlags, MethodResult,
-    OptionalExtension, Result, SystemClock,
+    Class, Clock, Error, LogLevel, Method, MethodContext, MethodFlags, MethodResult, OptionalExtension,
+    Result, SystemClock,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -239,7 +239,7 @@ fn expired_keys(context: &mut MethodContext<'_>, now_ms: u64) -> Result<Vec<Byte
         entries.into_iter().filter(|(_, value)| is_expired(value)).map(|(key, _)| key).collect();
     if expired.is_empty() {
         let message = "the object has too many locks; release one, or use fewer names";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("locks_max", LOCKS_MAX));
+        return Err(Error::limit_exceeded(message).with("locks_max", LOCKS_MAX));
     }
     Ok(expired)
 }

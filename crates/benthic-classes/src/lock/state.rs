@@ -2,7 +2,7 @@
 //! it.
 
 use super::wire::{HOLDERS_MAX, Mode, check_cookie, check_owner};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -52,7 +52,7 @@ impl LockState {
         }
         let lock: LockState = serde_json::from_slice(value).map_err(|error| corrupt().with_source(error))?;
         if lock.version != VERSION {
-            return Err(Error::new(ErrorKind::Unsupported, "the lock was stored by another version")
+            return Err(Error::unsupported("the lock was stored by another version")
                 .with("version", lock.version)
                 .with("version_known", VERSION));
         }
@@ -89,7 +89,7 @@ impl LockState {
         let mine = self.holders.iter().position(|holder| holder.is(owner, cookie));
         let others = self.holders.len() - usize::from(mine.is_some());
         if others > 0 && (mode == Mode::Exclusive || self.mode == Mode::Exclusive) {
-            return Err(Error::new(ErrorKind::Busy, "others hold the lock; try again later, or break it")
+            return Err(Error::busy("others hold the lock; try again later, or break it")
                 .with("mode", self.mode)
                 .with("holders", others));
         }
@@ -97,8 +97,9 @@ impl LockState {
         match mine {
             Some(at) => self.holders[at].expires_unix_ms = expires_unix_ms,
             None if self.holders.len() >= HOLDERS_MAX => {
-                return Err(Error::new(ErrorKind::LimitExceeded, "the lock has too many holders")
-                    .with("holders_max", HOLDERS_MAX));
+                return Err(
+                    Error::limit_exceeded("the lock has too many holders").with("holders_max", HOLDERS_MAX)
+                );
             }
             None => self.holders.push(Holder {
                 owner: owner.to_owned(),
@@ -128,17 +129,16 @@ impl LockState {
             return Err(not_held());
         }
         if mode == Some(Mode::Exclusive) && self.mode == Mode::Shared {
-            return Err(Error::new(ErrorKind::Conflict, "the lock is shared and not exclusive"));
+            return Err(Error::conflict("the lock is shared and not exclusive"));
         }
         Ok(())
     }
 }
 
 fn not_held() -> Error {
-    Error::new(ErrorKind::Conflict, "the lock is not held: it was released, was broken, or its lease ended")
+    Error::conflict("the lock is not held: it was released, was broken, or its lease ended")
 }
 
 fn corrupt() -> Error {
-    let message = "the stored lock is damaged; if no client relies on it, remove its omap key lock/NAME";
-    Error::new(ErrorKind::Corrupt, message)
+    Error::corrupt("the stored lock is damaged; if no client relies on it, remove its omap key lock/NAME")
 }

@@ -1,7 +1,7 @@
 //! Input and output of the `lock` methods, and their limits.
 
 use crate::input::{check_len, json, text};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -101,15 +101,15 @@ impl Input {
         ];
         if let Some((field, _)) = unexpected.iter().find(|(_, is_unexpected)| *is_unexpected) {
             let message = "the method does not accept this field; `benthic class show lock` shows its fields";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("field", field));
+            return Err(Error::invalid_argument(message).with("field", field));
         }
         check_text("the lock's name", &parsed.name, 1)?;
         check_owner(&parsed.owner)?;
         check_cookie(parsed.cookie())?;
         match parsed.lease_ms {
-            Some(0) => Err(Error::new(ErrorKind::InvalidArgument, "a lease must last at least 1 ms")),
+            Some(0) => Err(Error::invalid_argument("a lease must last at least 1 ms")),
             Some(lease_ms) if lease_ms > LEASE_MS_MAX => {
-                Err(Error::new(ErrorKind::LimitExceeded, "the lease is too long; renew it in time")
+                Err(Error::limit_exceeded("the lease is too long; renew it in time")
                     .with("lease_ms", lease_ms)
                     .with("lease_ms_max", LEASE_MS_MAX))
             }
@@ -141,8 +141,7 @@ pub(super) fn check_cookie(cookie: &str) -> Result<()> {
 fn check_text(what: &str, text: &str, len_bytes_min: usize) -> Result<()> {
     check_len(what, text.len(), TEXT_BYTES_MAX)?;
     if text.len() < len_bytes_min || text.contains(char::is_control) {
-        let message = format!("{what} is empty or has control characters");
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument(format!("{what} is empty or has control characters")));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Typed calls of the `picture` class for clients.
 
 use super::wire::Options;
-use benthic_core::{ClassCall, Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{ClassCall, Error, ObjectId, Pool, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -37,8 +37,7 @@ pub async fn thumbnail(pool: &dyn Pool, object: &ObjectId, edge: u32) -> Result<
 /// `NotFound`, as [`Pool::exec`].
 pub async fn labels(pool: &dyn Pool, object: &ObjectId) -> Result<BTreeMap<String, String>> {
     serde_json::from_slice(&exec(pool, object, "labels", "").await?).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output of the picture class cannot be decoded")
-            .with_source(error)
+        Error::internal("the output of the picture class cannot be decoded").with_source(error)
     })
 }
 

@@ -7,7 +7,7 @@
 
 use super::container::{self, Format, ReducedImage, SCANS_MAX, SIDE_MAX};
 use super::wire::{EDGE_MAX, IMAGE_BYTES_MAX};
-use benthic_core::{Error, ErrorKind, MethodContext, Result};
+use benthic_core::{Error, MethodContext, Result};
 use image::codecs::png::PngDecoder;
 use image::metadata::Orientation;
 use image::{DynamicImage, GrayImage, ImageDecoder, ImageError, Limits, RgbImage, RgbaImage};
@@ -33,12 +33,12 @@ pub struct DecodedImage {
 /// `InvalidArgument` if the data are not an image or a broken one; `LimitExceeded`.
 pub fn decode(context: &mut MethodContext<'_>, data: &[u8]) -> Result<DecodedImage> {
     if data.len() > IMAGE_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the image file is too large; scale it down")
+        return Err(Error::limit_exceeded("the image file is too large; scale it down")
             .with("len_bytes", data.len())
             .with("len_bytes_max", IMAGE_BYTES_MAX));
     }
-    let format = Format::of(data)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the data are not a JPEG or PNG image"))?;
+    let format =
+        Format::of(data).ok_or_else(|| Error::invalid_argument("the data are not a JPEG or PNG image"))?;
     // For the copy that the decoder gets.
     context.charge_memory(data.len() as u64)?;
     let decoded = container::reduce(format, data).and_then(|reduced| {
@@ -115,22 +115,18 @@ fn jpeg(context: &mut MethodContext<'_>, reduced: &ReducedImage<'_>) -> Result<D
     } else {
         RgbImage::from_raw(width, height, buffer).map(DynamicImage::ImageRgb8)
     };
-    image.ok_or_else(|| {
-        Error::new(ErrorKind::Internal, "the number of pixels does not match the image's size")
-    })
+    image.ok_or_else(|| Error::internal("the number of pixels does not match the image's size"))
 }
 
 fn refusal(error: ImageError) -> Error {
     match error {
         ImageError::Limits(_) => {
-            Error::new(ErrorKind::LimitExceeded, "the image takes too much memory to decode")
-                .with_source(error)
+            Error::limit_exceeded("the image takes too much memory to decode").with_source(error)
         }
         error => broken(error),
     }
 }
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the image is broken, or of a kind that cannot be decoded")
-        .with_source(error)
+    Error::invalid_argument("the image is broken, or of a kind that cannot be decoded").with_source(error)
 }

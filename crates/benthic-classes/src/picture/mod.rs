@@ -24,8 +24,7 @@ mod tests;
 pub mod wire;
 
 use benthic_core::{
-    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, OptionalExtension, Result,
-    limits,
+    Class, Error, Method, MethodContext, MethodFlags, MethodResult, OptionalExtension, Result, limits,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -203,7 +202,7 @@ fn thumbnail(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
         Some((_, thumbnail)) => Ok(thumbnail.to_vec()),
         None => {
             let message = "the picture has no thumbnail of this size; the method index creates it";
-            Err(Error::new(ErrorKind::NotFound, message).with("edge", edge))
+            Err(Error::not_found(message).with("edge", edge))
         }
     }
 }
@@ -220,7 +219,7 @@ fn scale(context: &mut MethodContext<'_>, input: &[u8]) -> Result<Vec<u8>> {
 fn labels(context: &mut MethodContext<'_>, _input: &[u8]) -> Result<Vec<u8>> {
     let page = context.omap_range(None, LABEL_PREFIX.as_bytes(), limits::OMAP_PAGE_ENTRIES_MAX)?;
     if page.more {
-        return Err(Error::new(ErrorKind::LimitExceeded, "too many labels for one answer; list the omap")
+        return Err(Error::limit_exceeded("too many labels for one answer; list the omap")
             .with("labels_max", limits::OMAP_PAGE_ENTRIES_MAX));
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -256,7 +255,7 @@ fn label(context: &mut MethodContext<'_>, name: &str, wanted: Option<&str>) -> R
 fn data(context: &mut MethodContext<'_>) -> Result<Bytes> {
     let size_bytes = context.stat()?.size_bytes;
     if size_bytes > IMAGE_BYTES_MAX as u64 {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the object is too large for a picture")
+        return Err(Error::limit_exceeded("the object is too large for a picture")
             .with("size_bytes", size_bytes)
             .with("size_bytes_max", IMAGE_BYTES_MAX));
     }
@@ -275,7 +274,7 @@ fn keys(context: &mut MethodContext<'_>, prefix: &str) -> Result<Vec<Bytes>> {
         keys.extend(page.entries.into_iter().map(|(key, _)| key));
         if keys.len() > KEYS_MAX {
             let message = "the object has too many labels or thumbnails; remove some from its omap";
-            let error = Error::new(ErrorKind::LimitExceeded, message);
+            let error = Error::limit_exceeded(message);
             return Err(error.with("prefix", prefix).with("keys_max", KEYS_MAX));
         }
         if !page.more {

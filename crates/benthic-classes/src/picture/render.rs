@@ -1,7 +1,7 @@
 //! Creates thumbnails, and labels derived from the picture.
 
 use super::decode::DecodedImage;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use image::codecs::{jpeg::JpegEncoder, png::PngEncoder};
 use image::imageops::{self, FilterType};
 use image::{DynamicImage, ImageError, RgbaImage};
@@ -20,9 +20,7 @@ pub fn thumbnail(picture: &DecodedImage, edge: u32) -> Result<Vec<u8>> {
         &picture.small
     };
     encode(scaled).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the thumbnail cannot be encoded")
-            .with("edge", edge)
-            .with_source(error)
+        Error::internal("the thumbnail cannot be encoded").with("edge", edge).with_source(error)
     })
 }
 

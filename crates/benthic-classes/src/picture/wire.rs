@@ -1,7 +1,7 @@
 //! Inputs and outputs of the `picture` methods, and their limits.
 
 use crate::input::{self, check_len};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,20 +64,18 @@ impl Options {
             check_sizes(sizes)?;
         }
         if self.labels.len() > LABELS_MAX {
-            return Err(
-                Error::new(ErrorKind::LimitExceeded, "too many labels").with("labels_max", LABELS_MAX)
-            );
+            return Err(Error::limit_exceeded("too many labels").with("labels_max", LABELS_MAX));
         }
         for (name, value) in &self.labels {
             check_label_name(name)?;
             if DERIVED_LABELS.contains(&name.as_str()) {
                 let message = "the class derives this label from the picture; choose another name";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
+                return Err(Error::invalid_argument(message).with("label", name));
             }
             check_len("the label's value", value.len(), LABEL_VALUE_BYTES_MAX)?;
             if value.contains(char::is_control) {
                 let message = "the label's value has control characters";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
+                return Err(Error::invalid_argument(message).with("label", name));
             }
         }
         Ok(())
@@ -110,7 +108,7 @@ pub(super) fn parse_put(input: &[u8]) -> Result<(Options, &[u8])> {
     });
     let (version, len_bytes, rest) = header.ok_or_else(truncation)?;
     if version != PUT_VERSION {
-        return Err(Error::new(ErrorKind::Unsupported, "the input has an unknown version")
+        return Err(Error::unsupported("the input has an unknown version")
             .with("version", version)
             .with("version_known", PUT_VERSION));
     }
@@ -123,8 +121,7 @@ pub(super) fn parse_size(input: &[u8]) -> Result<u32> {
     match text(input)? {
         "" => Ok(DEFAULT_SIZES[1]),
         size => size.parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidArgument, "a size must be a number of pixels such as 256")
-                .with_source(error)
+            Error::invalid_argument("a size must be a number of pixels such as 256").with_source(error)
         }),
     }
 }
@@ -142,17 +139,17 @@ pub(super) fn check_edge(edge: u32) -> Result<()> {
     if (1..=EDGE_MAX).contains(&edge) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail has 1 to 500 pixels").with("edge_max", EDGE_MAX))
+    Err(Error::invalid_argument("a thumbnail has 1 to 500 pixels").with("edge_max", EDGE_MAX))
 }
 
 pub(super) fn check_sizes(sizes: &BTreeSet<u32>) -> Result<()> {
     if sizes.len() > SIZES_MAX || sizes.last().is_some_and(|edge| *edge > EDGE_MAX) {
-        return Err(Error::new(ErrorKind::LimitExceeded, "too many thumbnails, or too large ones")
+        return Err(Error::limit_exceeded("too many thumbnails, or too large ones")
             .with("sizes_max", SIZES_MAX)
             .with("edge_max", EDGE_MAX));
     }
     if sizes.contains(&0) {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a thumbnail must have at least one pixel"));
+        return Err(Error::invalid_argument("a thumbnail must have at least one pixel"));
     }
     Ok(())
 }
@@ -161,7 +158,7 @@ fn check_label_name(name: &str) -> Result<()> {
     check_len("the label's name", name.len(), LABEL_NAME_BYTES_MAX)?;
     if name.is_empty() || name.contains(|c: char| c.is_control() || c == '=') {
         let message = "the label's name is empty or has control characters or =";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("label", name));
+        return Err(Error::invalid_argument(message).with("label", name));
     }
     Ok(())
 }
@@ -171,5 +168,5 @@ fn text(input: &[u8]) -> Result<&str> {
 }
 
 fn truncation() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the input ends before the image")
+    Error::invalid_argument("the input ends before the image")
 }

@@ -38,9 +38,7 @@ pub use rows::{Cell, CellTime, IntegerRange, Rows, check_cell};
 pub use run::{HEADER_BYTES_MAX, Host, Part, Select};
 
 use crate::input::{check_len, json as parse_json};
-use benthic_core::{
-    Class, Error, ErrorKind, Method, MethodContext, MethodFlags, MethodResult, Permits, Result,
-};
+use benthic_core::{Class, Error, Method, MethodContext, MethodFlags, MethodResult, Permits, Result};
 use bytes::Bytes;
 use std::cell;
 use std::ops::Range;
@@ -137,7 +135,7 @@ pub fn run_beside(
     let expected = "the input must be JSON with expression, input and output; see `benthic class ls`";
     let request: Request = parse_json(input, expected)?;
     // The gateway runs a query itself that exceeds a limit here.
-    let busy = || Error::new(ErrorKind::LimitExceeded, "the process already runs its maximum of queries");
+    let busy = || Error::limit_exceeded("the process already runs its maximum of queries");
     let _permit = PERMITS.try_acquire().ok_or_else(busy)?;
     context.charge_memory(memory_bytes)?;
     let size_bytes = context.stat()?.size_bytes;
@@ -187,7 +185,7 @@ impl Host for Beside<'_, '_> {
         if data.len() as u64 == len_bytes {
             return Ok(data);
         }
-        Err(Error::new(ErrorKind::Corrupt, "the object is shorter than it was"))
+        Err(Error::corrupt("the object is shorter than it was"))
     }
 
     fn write(&mut self, records: Vec<u8>) -> Result<()> {

@@ -1,7 +1,7 @@
 //! A request and an answer of the class, and the checks of a request's parameters.
 
 use super::failure::Failure;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use serde::{Deserialize, Serialize};
 
 /// Limit of an encoded request: an expression of 256 KiB, in which JSON may escape every byte.
@@ -152,9 +152,8 @@ pub struct Head {
 /// # Errors
 /// `Internal` if the head has no JSON.
 pub fn encode_answer(totals: Totals, failure: Option<Failure>, records: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut answer = serde_json::to_vec(&Head { totals, failure }).map_err(|error| {
-        Error::new(ErrorKind::Internal, "the output cannot be encoded").with_source(error)
-    })?;
+    let mut answer = serde_json::to_vec(&Head { totals, failure })
+        .map_err(|error| Error::internal("the output cannot be encoded").with_source(error))?;
     answer.push(b'\n');
     answer.extend_from_slice(records);
     Ok(answer)

@@ -3,7 +3,7 @@
 
 use super::cp::plan::Target;
 use crate::jobs;
-use benthic_core::{Error, ErrorKind, Namespaces, ObjectId, OptionalExtension, Pool, Result, Stat};
+use benthic_core::{Error, Namespaces, ObjectId, OptionalExtension, Pool, Result, Stat};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
@@ -66,8 +66,7 @@ impl Below {
         if self.is_found.load(Ordering::Relaxed) || self.target.prefix.is_empty() {
             return Ok(());
         }
-        let message = "no objects here; `benthic ls` lists the objects";
-        Err(Error::new(ErrorKind::NotFound, message).with("prefix", &self.target))
+        Err(Error::not_found("no objects here; `benthic ls` lists the objects").with("prefix", &self.target))
     }
 }
 
@@ -116,6 +115,6 @@ impl Levels {
             return Ok(());
         }
         let message = "there would be too many lines; name a prefix, or a smaller --depth";
-        Err(Error::new(ErrorKind::LimitExceeded, message).with("lines_max", LEVELS_MAX))
+        Err(Error::limit_exceeded(message).with("lines_max", LEVELS_MAX))
     }
 }

@@ -1,7 +1,7 @@
 //! The arguments that name a method and its input, for the commands that run one.
 
 use crate::commands;
-use benthic_core::{ClassCall, ClassInfo, Error, ErrorKind, ObjectAddress, ObjectId, Pool};
+use benthic_core::{ClassCall, ClassInfo, Error, ObjectAddress, ObjectId, Pool};
 use benthic_program::collect::OtherObject;
 use benthic_program::exec::PreparedCall;
 use benthic_program::exit::Outcome;
@@ -61,7 +61,7 @@ impl CallArgs {
             Some(_) if self.input.is_some() => {
                 let message =
                     format!("with --code the arguments are {target} METHOD [INPUT]; the file has the class");
-                Err(Error::new(ErrorKind::InvalidArgument, message).into())
+                Err(Error::invalid_argument(message).into())
             }
             Some(file) => {
                 let input = commands::read_value(self.method.as_deref().unwrap_or_default()).await?;

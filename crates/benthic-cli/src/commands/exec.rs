@@ -70,7 +70,7 @@ impl Target {
             }
             (true, true) => "with --all the target is POOL or POOL:NS; --prefix selects some of its objects",
         };
-        Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
+        Err(Error::invalid_argument(message).with("got", text))
     }
 
     fn namespace(&self) -> &str {

@@ -59,7 +59,7 @@ pub async fn run(args: &FsckArgs, session: &Session) -> Outcome {
     if report.findings.is_empty() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Corrupt, "the store is damaged; restore the objects above from a backup")
+    Err(Error::corrupt("the store is damaged; restore the objects above from a backup")
         .with("findings", report.findings.len())
         .into())
 }
@@ -88,7 +88,7 @@ async fn repair(into: &str, session: &Session) -> Outcome {
         return Ok(());
     }
     let message = "some objects are lost; restore the objects above from a backup";
-    Err(Error::new(ErrorKind::Corrupt, message).with("lost", saved.lost.len()).into())
+    Err(Error::corrupt(message).with("lost", saved.lost.len()).into())
 }
 
 fn print_findings(findings: &[Finding], session: &Session) -> Outcome {

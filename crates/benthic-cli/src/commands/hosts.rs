@@ -2,7 +2,7 @@
 //! its own host name resolve to our address, and would then be allowed to read our responses. The
 //! Host header that the browser sends reveals that name.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use hyper::Request;
 use hyper::header::HOST;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ impl Hosts {
         };
         if let Some(name) = named.iter().find(|name| !is_name(name)) {
             let message = "this is not a host name; give it without scheme, port and path";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("host", name));
+            return Err(Error::invalid_argument(message).with("host", name));
         }
         if named.is_empty() && !address.ip().is_loopback() {
             return Ok(Hosts(None));

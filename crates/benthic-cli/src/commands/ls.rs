@@ -97,8 +97,7 @@ fn address(text: &str) -> Result<PoolAddress> {
         Some((pool, "")) => format!("`benthic ls {pool}` lists a pool"),
         Some((pool, prefix)) => format!("`benthic ls {pool} --prefix {prefix}` lists a part of a pool"),
     };
-    Err(Error::new(ErrorKind::InvalidArgument, format!("a listing takes a POOL or POOL:NS; {instead}"))
-        .with("got", text))
+    Err(Error::invalid_argument(format!("a listing takes a POOL or POOL:NS; {instead}")).with("got", text))
 }
 
 /// The information that `--long` shows beside an object's name.

@@ -40,7 +40,7 @@ pub mod xattr;
 
 use crate::args::Command;
 use benthic_core::names::is_reserved_namespace;
-use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Pool, PoolAddress, Result, SystemClock};
+use benthic_core::{Error, ObjectAddress, ObjectId, Pool, PoolAddress, Result, SystemClock};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -114,7 +114,7 @@ fn object_address(text: &str, instead: &str) -> Result<ObjectAddress> {
         return text.parse();
     }
     let message = format!("this is a pool; an object is POOL/OBJECT or POOL:NS/OBJECT; {instead}");
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text))
+    Err(Error::invalid_argument(message).with("got", text))
 }
 
 /// Refuses writes to objects that are parts of something larger, such as a table. Changing or
@@ -125,7 +125,7 @@ fn check_writable(namespace: &str) -> Result<()> {
     }
     let message = "objects of this namespace are parts of larger structures, such as tables; \
         `benthic table drop` removes a table, `benthic table append` adds rows";
-    Err(Error::new(ErrorKind::PermissionDenied, message).with("namespace", namespace))
+    Err(Error::permission_denied(message).with("namespace", namespace))
 }
 
 /// The JSON fields that identify an object.

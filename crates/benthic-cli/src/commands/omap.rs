@@ -1,7 +1,7 @@
 //! `benthic omap get|set|rm|ls`: reads and changes the omap of an object.
 
 use crate::commands::{self, xattr};
-use benthic_core::{Error, ErrorKind, Fetch, Result, WriteOp, limits};
+use benthic_core::{Error, Fetch, Result, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::output::insert_bytes;
 use benthic_program::session::Session;
@@ -26,7 +26,7 @@ impl KeyForm {
             return Ok(Bytes::copy_from_slice(text.as_bytes()));
         }
         units::parse_hex(text).map(Bytes::from).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, "with --hex a key is an even number of hexadecimal digits")
+            Error::invalid_argument("with --hex a key is an even number of hexadecimal digits")
                 .with("got", text)
         })
     }
@@ -99,7 +99,7 @@ async fn get(session: &Session, object: &str, key: Bytes) -> Outcome {
     let (pool, address) = commands::locate(session, object).await?;
     let (page, _) = pool.fetch(&address.object, Fetch::omap_get([key.clone()])).await?;
     let Some((_, value)) = page.entries.first() else {
-        return Err(Error::new(ErrorKind::NotFound, "no such key; `benthic omap ls` lists the keys")
+        return Err(Error::not_found("no such key; `benthic omap ls` lists the keys")
             .with("key", units::one_line_bytes(&key))
             .with("object", &address)
             .into());

@@ -2,7 +2,7 @@
 //! csi`. These verbs run separate programs, because a query engine takes long to build, and most
 //! work needs neither it nor a gateway nor a driver.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::definition::Definition;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -69,7 +69,7 @@ pub struct ProgramArgs {
 
 /// The error for a program that is missing.
 pub fn missing(program: &Program) -> Error {
-    Error::new(ErrorKind::Unsupported, program.missing)
+    Error::unsupported(program.missing)
 }
 
 /// Replaces this process with the other program. Returns only on failure.
@@ -98,7 +98,7 @@ pub fn write_pages(dir: &Path) -> Outcome {
         let status = status.map_err(|error| cannot_start(error, &path))?;
         if !status.success() {
             let message = "the program did not write its manual pages; install programs of the same build";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("program", path.display()).into());
+            return Err(Error::unsupported(message).with("program", path.display()).into());
         }
     }
     Ok(())

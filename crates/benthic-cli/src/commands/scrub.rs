@@ -1,6 +1,6 @@
 //! `benthic scrub`: verifies the data, attributes and keys of all objects, and lists damage.
 
-use benthic_core::{Damage, Error, ErrorKind, ObjectAddress, ObjectId, ScrubPage};
+use benthic_core::{Damage, Error, ObjectAddress, ObjectId, ScrubPage};
 use benthic_program::exit::Outcome;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -30,7 +30,7 @@ pub async fn run(args: ScrubArgs, session: &Session) -> Outcome {
     if damages == 0 {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Corrupt, "stored data are damaged; restore the objects above from a backup")
+    Err(Error::corrupt("stored data are damaged; restore the objects above from a backup")
         .with("damages", damages)
         .into())
 }

@@ -16,7 +16,7 @@
 
 mod operations;
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -183,13 +183,12 @@ pub trait Wire: Sized {
 
     /// [`Wire::decode`] for the input of a method. The error is `InvalidArgument`.
     fn from_input(input: &[u8]) -> crate::Result<Self> {
-        Self::decode(input)
-            .map_err(|_| Error::new(ErrorKind::InvalidArgument, "the method cannot decode this input"))
+        Self::decode(input).map_err(|_| Error::invalid_argument("the method cannot decode this input"))
     }
 
     /// [`Wire::decode`] for a stored value. The error is `Corrupt`.
     fn from_stored(stored: &[u8]) -> crate::Result<Self> {
-        Self::decode(stored).map_err(|_| Error::new(ErrorKind::Corrupt, "a stored value cannot be decoded"))
+        Self::decode(stored).map_err(|_| Error::corrupt("a stored value cannot be decoded"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `benthic csi`: runs the driver for Kubernetes.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_csi::driver::Config;
 use benthic_csi::{Driver, identity, server};
 use benthic_program::exit::Outcome;
@@ -89,7 +89,7 @@ async fn bind(path: &Path) -> Result<UnixListener> {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 _ => {
                     let message = "another driver listens on the endpoint; stop it first";
-                    return Err(Error::new(ErrorKind::AlreadyExists, message));
+                    return Err(Error::already_exists(message));
                 }
             }
             fs::remove_file(path).map_err(cannot)?;

@@ -2,7 +2,7 @@
 
 use super::data::{DataFile, Source};
 use super::keys::{BLOCK_BYTES, CHUNK_BYTES, Chunk, data_crc};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -134,7 +134,7 @@ impl DataFile {
 }
 
 fn mismatch(logical: u64) -> Error {
-    Error::new(ErrorKind::Corrupt, "the data does not match its checksum").with("offset_bytes", logical)
+    Error::corrupt("the data does not match its checksum").with("offset_bytes", logical)
 }
 
 /// The place in the data file of a range of an object, if the range consists of complete streams

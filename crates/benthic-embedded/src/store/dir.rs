@@ -104,13 +104,13 @@ impl Dir {
             if let Some(stranger) = stranger {
                 let message =
                     "the directory is not a store and is not empty; name an empty or a new directory";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with("dir", path.display())
                     .with("found", stranger));
             }
             if !create {
                 let message = "there is no store here; creating a pool creates the store";
-                return Err(Error::new(ErrorKind::NotFound, message).with("dir", path.display()));
+                return Err(Error::not_found(message).with("dir", path.display()));
             }
         }
         check_file_system(path)?;
@@ -172,7 +172,7 @@ impl Dir {
     pub fn check_writable(&self) -> Result<()> {
         let Some(reason) = self.read_only else { return Ok(()) };
         let message = format!("writes are disabled because the store is opened read-only: {reason}");
-        Err(Error::new(ErrorKind::PermissionDenied, message).with("dir", self.path.display()))
+        Err(Error::permission_denied(message).with("dir", self.path.display()))
     }
 
     /// Checks the data that were read before this call: without a lock file an owner may have come.
@@ -185,7 +185,7 @@ impl Dir {
             return Ok(());
         }
         let message = "another process opened the store for writing while this one read it; open it again";
-        Err(Error::new(ErrorKind::Unavailable, message).with("dir", self.path.display()))
+        Err(Error::unavailable(message).with("dir", self.path.display()))
     }
 
     /// Returns true if readers, and no owner, hold the lock.
@@ -201,8 +201,9 @@ impl Dir {
     pub fn open_damaged(path: &Path, lost: &mut Vec<Finding>) -> Result<Dir> {
         let names = names(path)?;
         if !["format", "kv", "log", "data"].iter().any(|part| names.iter().any(|name| name == part)) {
-            return Err(Error::new(ErrorKind::NotFound, "there is no store here, and no part of one")
-                .with("dir", path.display()));
+            return Err(
+                Error::not_found("there is no store here, and no part of one").with("dir", path.display())
+            );
         }
         // Open it read-only, because a failing disk is often mounted read-only.
         let lock_path = lock_path(path);
@@ -216,7 +217,7 @@ impl Dir {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let message = "a process owns the store; stop it first; the file lock has its pid";
-                return Err(Error::new(ErrorKind::Busy, message).with("dir", path.display()));
+                return Err(Error::busy(message).with("dir", path.display()));
             }
             Err(TryLockError::Error(e)) => return Err(io("the store cannot be locked", &lock_path, e)),
         }
@@ -307,15 +308,13 @@ impl Dir {
             text.strip_prefix(FORMAT_PREFIX).and_then(|rest| rest.strip_suffix('\n')?.parse::<u32>().ok());
         match version {
             Some(FORMAT_VERSION) => Ok(()),
-            Some(newer) if newer > FORMAT_VERSION => Err(Error::new(
-                ErrorKind::Unsupported,
-                "a newer version of Benthic wrote the store; use that version",
-            )
-            .with("dir", self.path.display())
-            .with("format", newer)
-            .with("format_known", FORMAT_VERSION)),
-            _ => Err(Error::new(ErrorKind::Corrupt, "the store's format file is damaged")
-                .with("path", path.display())),
+            Some(newer) if newer > FORMAT_VERSION => {
+                Err(Error::unsupported("a newer version of Benthic wrote the store; use that version")
+                    .with("dir", self.path.display())
+                    .with("format", newer)
+                    .with("format_known", FORMAT_VERSION))
+            }
+            _ => Err(Error::corrupt("the store's format file is damaged").with("path", path.display())),
         }
     }
 
@@ -333,8 +332,7 @@ impl Dir {
             || folder_bytes(&self.log()) > EMPTY_LOG_BYTES
             || folder_bytes(&self.kv().join("tables")) > 0;
         if used {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
+            return Err(Error::corrupt(
                 "the store's format file is missing; write the line \"benthic store, format 1\" into it",
             )
             .with("path", self.path.join("format").display()));
@@ -390,12 +388,11 @@ fn closed_text(next_lsn: u64) -> String {
 fn names(path: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, "there is no store here; creating a pool creates the store")
+            Error::not_found("there is no store here; creating a pool creates the store")
                 .with("dir", path.display())
         }
         std::io::ErrorKind::NotADirectory => {
-            Error::new(ErrorKind::InvalidArgument, "a store is a directory, and this is a file")
-                .with("dir", path.display())
+            Error::invalid_argument("a store is a directory, and this is a file").with("dir", path.display())
         }
         _ => io("the directory cannot be read", path, e),
     })?;
@@ -407,8 +404,7 @@ fn check_file_system(path: &Path) -> Result<()> {
     let magic = stat.f_type as u64 & 0xffff_ffff;
     match NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic) {
         None => Ok(()),
-        Some((_, name)) => Err(Error::new(
-            ErrorKind::Unsupported,
+        Some((_, name)) => Err(Error::unsupported(
             "locks and syncs are not reliable on a network file system; use a local disk for the store",
         )
         .with("dir", path.display())

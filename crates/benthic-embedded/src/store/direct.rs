@@ -21,7 +21,7 @@
 use super::data::{DataFile, Source};
 use super::keys::{CHUNK_BYTES, Chunk};
 use benthic_core::codec::{Decoded, Decoder, Encode, Malformed, Wire};
-use benthic_core::{Error, ErrorKind, ObjectId, ReadOp, ReadOutput, ReadReply, ReadStep, Result};
+use benthic_core::{Error, ObjectId, ReadOp, ReadOutput, ReadReply, ReadStep, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -115,7 +115,7 @@ impl Revisions {
         let revision = self.random.hash_one(self.changes.fetch_add(1, Ordering::Relaxed));
         self.file.write_all_at(&revision.to_le_bytes(), slot as u64 * REVISION_BYTES).map_err(|e| {
             let message = "other processes cannot be told that the object changes; try again";
-            Error::new(ErrorKind::Unavailable, message).with_source(e)
+            Error::unavailable(message).with_source(e)
         })?;
         Ok(revision)
     }
@@ -155,7 +155,7 @@ impl Located {
 impl DirectReader {
     /// Opens the files in the owner's directory. `revisions` and `owner` are the owner's.
     pub fn open(dir: &Path, revisions: File, owner: u64) -> Result<DirectReader> {
-        let unusable = |e| Error::new(ErrorKind::Unavailable, "the lock cannot be read").with_source(e);
+        let unusable = |e| Error::unavailable("the lock cannot be read").with_source(e);
         let lock = File::open(super::lock_path(dir)).map_err(unusable)?;
         let data = DataFile::open_with_overlay(&dir.join("data"), BTreeMap::new())?;
         let (locations, random) = (Mutex::default(), RandomState::new());

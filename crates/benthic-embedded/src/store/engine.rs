@@ -182,7 +182,7 @@ impl Engine {
     /// `PermissionDenied` if the store is opened read-only.
     fn writer(&self) -> Result<&Writer> {
         self.dir.check_writable()?;
-        self.writer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "the store has no writer"))
+        self.writer.as_ref().ok_or_else(|| Error::internal("the store has no writer"))
     }
 
     pub fn classes(&self) -> Vec<ClassInfo> {
@@ -204,7 +204,7 @@ impl Engine {
         names::check_pool_name(name)?;
         let _admin = self.writer.as_ref().map(|writer| writer.admin.lock());
         if self.open_pool(name).is_ok() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the pool already exists").with("pool", name));
+            return Err(Error::already_exists("the pool already exists").with("pool", name));
         }
         let writer = self.writer()?;
         let last = self.disk.kv.get(keys::LAST_POOL)?.map_or(Ok(0), |last| pool_number(&last))?;
@@ -212,7 +212,7 @@ impl Engine {
         let id = last
             .max(highest)
             .checked_add(1)
-            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the store has used up its pool numbers"))?;
+            .ok_or_else(|| Error::limit_exceeded("the store has used up its pool numbers"))?;
         let number = Some(Bytes::copy_from_slice(&id.to_le_bytes()));
         let changes = vec![(keys::pool(name).into(), number.clone()), (keys::LAST_POOL.into(), number)];
         writer.submit_and_wait(PreparedOp::keys(&self.disk, changes, Vec::new()))?;
@@ -245,11 +245,7 @@ impl Engine {
     }
 
     pub(super) fn pool(&self, id: u32) -> Result<Arc<PoolEntry>> {
-        self.pools
-            .read()
-            .get(&id)
-            .cloned()
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, "the pool was removed"))
+        self.pools.read().get(&id).cloned().ok_or_else(|| Error::not_found("the pool was removed"))
     }
 
     /// The object's address as people write it.
@@ -494,10 +490,7 @@ impl Writer {
         let done: Completion<u64> = Box::new(move |result| drop(done.send(result)));
         // The operation was not announced, so the committer writes the group.
         let _ = self.commit.submit(prepared, Durability::Durable, None, done);
-        outcome
-            .recv()
-            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the committer is gone")))
-            .map(|_| ())
+        outcome.recv().unwrap_or_else(|_| Err(Error::internal("the committer is gone"))).map(|_| ())
     }
 
     fn close(&self, dir: &Dir) -> Result<()> {
@@ -526,7 +519,7 @@ impl Writer {
         match thread {
             // One of these threads may drop the last reference.
             Some(thread) if thread.thread().id() != std::thread::current().id() => {
-                thread.join().map_err(|_| Error::new(ErrorKind::Internal, "a thread of the store panicked"))
+                thread.join().map_err(|_| Error::internal("a thread of the store panicked"))
             }
             _ => Ok(()),
         }

@@ -293,21 +293,20 @@ pub(crate) fn changed_nothing(error: &Error) -> bool {
 fn write_error(message: &str, error: lsm_tree::Error) -> Error {
     match error {
         lsm_tree::Error::Io(source) => Error::io(Action::Write, message, source),
-        damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
+        damage => Error::corrupt(message).with_source(damage),
     }
 }
 
 /// The error of a store that would have to be changed before it can be read.
 pub(crate) fn must_recover() -> Error {
-    Error::new(
-        ErrorKind::PermissionDenied,
+    Error::permission_denied(
         "the store was not closed, so its log must be replayed, and that needs write access; run `benthic fsck` once \
          where the store is writable, then repeat the command",
     )
 }
 
 pub(crate) fn malformed(what: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("{what} cannot be decoded"))
+    Error::corrupt(format!("{what} cannot be decoded"))
 }
 
 #[cfg(test)]

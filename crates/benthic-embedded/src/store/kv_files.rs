@@ -6,7 +6,7 @@
 //! `toc`).
 
 use benthic_core::codec::Decoder;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use std::collections::HashSet;
 use std::fs::{self, DirEntry, File};
 use std::io::Read;
@@ -128,10 +128,10 @@ pub(crate) fn kv_error(message: &str, error: lsm_tree::Error) -> Error {
         lsm_tree::Error::Io(source)
             if matches!(source.kind(), Io::NotFound | Io::UnexpectedEof | Io::InvalidData) =>
         {
-            Error::new(ErrorKind::Corrupt, message).with_source(source)
+            Error::corrupt(message).with_source(source)
         }
         lsm_tree::Error::Io(source) => Error::io(Action::Read, message, source),
-        damage => Error::new(ErrorKind::Corrupt, message).with_source(damage),
+        damage => Error::corrupt(message).with_source(damage),
     }
 }
 
@@ -152,7 +152,7 @@ fn checksum_of(path: &Path) -> std::io::Result<u128> {
 }
 
 fn damaged(path: &Path) -> Error {
-    Error::new(ErrorKind::Corrupt, "a file of the key-value store is damaged").with("path", path.display())
+    Error::corrupt("a file of the key-value store is damaged").with("path", path.display())
 }
 
 /// Parses the list: levels, runs in a level, tables in a run. A table has a number, a checksum with

@@ -277,7 +277,7 @@ impl Log {
             .map_err(|e| Error::io(Action::Write, "the log cannot be written", e))?;
         if is_removed(file) {
             // The frame is on the disk, but the file has no name and cannot be found again.
-            return Err(Error::new(ErrorKind::Unavailable, "the log was removed while the store was open"));
+            return Err(Error::unavailable("the log was removed while the store was open"));
         }
         *end_bytes = frame_end;
         self.len_bytes += frame_bytes;
@@ -532,7 +532,7 @@ impl SegmentReader {
         }
         if fields[8..12] != SEGMENT_VERSION.to_le_bytes() {
             let message = "a newer version of Benthic wrote the log; use that version";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("path", path.display()));
+            return Err(Error::unsupported(message).with("path", path.display()));
         }
         if fields[12..20] != first_lsn.to_le_bytes() {
             return Err(damage());
@@ -634,7 +634,7 @@ fn is_removed(file: &File) -> bool {
 }
 
 fn damaged(path: &Path, at: u64, message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, message).with("path", path.display()).with("offset_bytes", at)
+    Error::corrupt(message).with("path", path.display()).with("offset_bytes", at)
 }
 
 fn io(message: &str, path: &Path, source: std::io::Error) -> Error {

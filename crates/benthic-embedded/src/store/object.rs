@@ -10,7 +10,7 @@ use super::pack::Packer;
 use super::pieces::Pieces;
 use super::record::Record;
 use crate::execute::{ObjectState, OmapPageBuilder, ZeroEffect, no_such_object, no_such_xattr};
-use benthic_core::{Error, ErrorKind, LogLevel, ObjectAccess, OmapPage, Result, Stat, op};
+use benthic_core::{Error, LogLevel, ObjectAccess, OmapPage, Result, Stat, op};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -303,7 +303,7 @@ impl ObjectAccess for Object<'_> {
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
         if exclusive && self.exists {
-            return Err(Error::new(ErrorKind::AlreadyExists, "the object already exists"));
+            return Err(Error::already_exists("the object already exists"));
         }
         self.touch();
         Ok(())

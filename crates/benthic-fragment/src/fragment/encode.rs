@@ -8,7 +8,7 @@
 
 use crate::wasm::{Methods, call_of};
 use arrow::datatypes::Schema;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use bytes::Bytes;
 use datafusion_common::{Result, not_impl_datafusion_err};
 use datafusion_expr::{AggregateUDF, ScalarUDF, WindowUDF};
@@ -44,7 +44,7 @@ pub fn encode_with_methods(plan: &Arc<dyn ExecutionPlan>) -> benthic_core::Resul
     let encoder = Encoder::default();
     let node = encoder
         .encode_plan(plan)
-        .map_err(|error| Error::new(ErrorKind::Unsupported, "the plan cannot be sent").with_source(error))?;
+        .map_err(|error| Error::unsupported("the plan cannot be sent").with_source(error))?;
     Ok((Bytes::from(node.encode_to_vec()), encoder.methods.into_inner()))
 }
 

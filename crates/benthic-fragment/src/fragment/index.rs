@@ -38,9 +38,7 @@ pub fn live(selected: Option<Rows>, deleted: Option<&Rows>) -> Result<Option<Row
     let selected = selected.unwrap_or_else(|| Rows::all(deleted.of()));
     if selected.of() != deleted.of() {
         let message = "an index or a deletion vector does not match the object's rows";
-        return Err(Error::new(ErrorKind::Corrupt, message)
-            .with("rows_of_index", selected.of())
-            .with("rows", deleted.of()));
+        return Err(Error::corrupt(message).with("rows_of_index", selected.of()).with("rows", deleted.of()));
     }
     Ok(Some(selected.without(deleted)))
 }

@@ -43,7 +43,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
@@ -153,8 +153,7 @@ fn drive(
             Poll::Pending => {
                 let served = queue.serve(ranges)?;
                 if !served && !woken.0.swap(false, Ordering::Relaxed) {
-                    let message = "the plan waits for something that is not its object";
-                    return Err(Error::new(ErrorKind::Internal, message).into());
+                    return Err(Error::internal("the plan waits for something that is not its object").into());
                 }
             }
         }

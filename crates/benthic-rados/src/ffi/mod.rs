@@ -26,7 +26,7 @@ pub(crate) use write_op::{MethodResult, WriteOp};
 use crate::call_timeouts::{CallTimeouts, CallTimer, Cancel};
 use crate::in_flight::Permit;
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, ObjectAddress, ObjectId, Result};
+use benthic_core::{Error, ObjectAddress, ObjectId, Result};
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -182,7 +182,7 @@ fn api() -> Result<&'static Api> {
     loaded.as_ref().map_err(|reason| {
         let message =
             "cannot open librados; install Ceph's client library (Debian: apt-get install librados2)";
-        Error::new(ErrorKind::Unsupported, message).with_source(reason.clone())
+        Error::unsupported(message).with_source(reason.clone())
     })
 }
 

@@ -23,7 +23,7 @@ pub(crate) use quiesce::SnapshotPhase;
 pub(crate) use request::{Request, send};
 pub(crate) use trash::Trashed;
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
@@ -241,7 +241,7 @@ fn api() -> Result<&'static Api> {
     });
     loaded.as_ref().map_err(|reason| {
         let message = "cannot open librbd; install Ceph's block library (Debian: apt-get install librbd1)";
-        Error::new(ErrorKind::Unsupported, message).with_source(reason.clone())
+        Error::unsupported(message).with_source(reason.clone())
     })
 }
 

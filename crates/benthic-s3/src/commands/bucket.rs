@@ -2,7 +2,7 @@
 //! pool.
 
 use super::{GatewayPools, all_buckets, bucket_json, keys, limit, time, usage};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -82,7 +82,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
         BucketCommand::Create { bucket, view, account } => {
             if !s3s::path::check_bucket_name(&bucket) {
                 let message = "the name of a bucket has 3 to 63 small letters, digits, dots and dashes";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", bucket).into());
+                return Err(Error::invalid_argument(message).with("bucket", bucket).into());
             }
             let record = Some(pools.identities(&sal).in_account(&account).await?);
             session.pool(&view.pool).await?;
@@ -102,9 +102,7 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
             let bucket = sal.bucket(&bucket).await?;
             if !is_view(&bucket) {
                 let message = "the bucket is not a view; remove it with an S3 client";
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
-                    .with("bucket", &bucket.name)
-                    .into());
+                return Err(Error::invalid_argument(message).with("bucket", &bucket.name).into());
             }
             sal.delete_bucket(&bucket.name).await?;
             out.result(format!("removed the view {}", bucket.name), || json!({ "bucket": bucket.name }))

@@ -133,11 +133,11 @@ async fn wait_for(places: &Arc<Semaphore>) -> Result<tokio::sync::OwnedSemaphore
     place
         .ok()
         .and_then(std::result::Result::ok)
-        .ok_or_else(|| Error::new(ErrorKind::Busy, "too many methods run; repeat the request"))
+        .ok_or_else(|| Error::busy("too many methods run; repeat the request"))
 }
 
 fn join(ended: std::result::Result<Result<Bytes>, tokio::task::JoinError>) -> Result<Bytes> {
-    ended.unwrap_or_else(|panic| Err(Error::new(ErrorKind::Internal, "a task panicked").with_source(panic)))
+    ended.unwrap_or_else(|panic| Err(Error::internal("a task panicked").with_source(panic)))
 }
 
 /// Pools in memory, for data that are not in one piece. A pool runs one method at a time.
@@ -162,7 +162,7 @@ impl LocalPools {
 
     /// Runs a method on data. Blocks. The caller has a place.
     fn run(&self, call: &PreparedCall, data: Bytes) -> Result<Bytes> {
-        let missing = || Error::new(ErrorKind::Internal, "a method runs without a place");
+        let missing = || Error::internal("a method runs without a place");
         let pool = self.free.lock().pop().ok_or_else(missing)?;
         let object = ObjectId::new(LOCAL_OBJECT)?;
         let ran = block_on(async {

@@ -1,7 +1,7 @@
 //! `benthic s3 events target`: the web servers and message brokers that get events.
 
 use super::{GatewayPools, account_and_name};
-use benthic_core::{Action, Environment, Error, ErrorKind, Result};
+use benthic_core::{Action, Environment, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::PoolSal;
@@ -135,7 +135,7 @@ pub async fn run(command: TargetCommand, pools: &GatewayPools, sal: &PoolSal, se
     match command {
         TargetCommand::Create(args) => {
             let (account, name) = account_and_name(&args.target, FORM)?;
-            let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
+            let invalid = |message| Error::invalid_argument(message);
             let token = args.token_file.as_deref().map(|file| read_secret(file, "the token")).transpose()?;
             let password =
                 args.password_file.as_deref().map(|file| read_secret(file, "the password")).transpose()?;
@@ -220,7 +220,7 @@ fn read_secret(path: &Path, what: &str) -> Result<String> {
         text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     if secret.is_empty() {
         let message = format!("the file of {what} is empty");
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+        return Err(Error::invalid_argument(message).with("path", path.display()));
     }
     Ok(secret.to_owned())
 }

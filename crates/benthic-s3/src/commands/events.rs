@@ -3,7 +3,7 @@
 
 use super::event_targets::{self, TargetCommand};
 use super::{GatewayPools, all_buckets, time};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
@@ -203,12 +203,12 @@ async fn move_dead(
     if let Some(queue) = &args.queue {
         if !totals.contains_key(queue) {
             let message = "the bucket has no such queue; `benthic s3 events status` lists its queues";
-            return Err(Error::new(ErrorKind::NotFound, message).with("queue", queue));
+            return Err(Error::not_found(message).with("queue", queue));
         }
         if !is_possible(queue) {
             let message =
                 "no rule of the bucket asks for these events any more; `benthic s3 events rm` removes them";
-            return Err(Error::new(ErrorKind::Conflict, message).with("queue", queue));
+            return Err(Error::conflict(message).with("queue", queue));
         }
         totals.retain(|name, _| name == queue);
     }

@@ -1,7 +1,7 @@
 //! `benthic s3 key`: creates, lists, checks, suspends and removes access keys.
 
 use super::{GatewayPools, time};
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::identity::{Caller, Key, ROOT_USER, user_name};
@@ -83,7 +83,7 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
                 Some((_, "")) => {
                     let message =
                         "the name of the user is missing; for a key of the account itself, omit the slash";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", &user).into());
+                    return Err(Error::invalid_argument(message).with("got", &user).into());
                 }
                 Some(parts) => parts,
             };
@@ -117,7 +117,7 @@ pub async fn run(command: KeyCommand, pools: &GatewayPools, session: &Session) -
             let secret = read_secret()?;
             let denied = || {
                 let message = "this is not an access key in use with its secret key";
-                Error::new(ErrorKind::PermissionDenied, message).with("access_key", &key)
+                Error::permission_denied(message).with("access_key", &key)
             };
             let known = identities.look_up_key(&key, None).await?.map_err(|_| denied())?;
             // Comparing digests takes the same time for every wrong secret.

@@ -1,7 +1,7 @@
 //! `benthic s3 kms`: creates, rotates, disables and removes the keys of SSE-KMS.
 
 use super::{GatewayPools, time};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::identity::KmsKey;
@@ -93,7 +93,7 @@ pub async fn run(KmsCommand::Key(command): KmsCommand, pools: &GatewayPools, ses
         KmsKeyCommand::Create { account, description, vault_key } => {
             if let Some(name) = vault_key.as_ref().filter(|name| !vault::is_name(name)) {
                 let message = "a key of Vault has a name of 1 to 128 letters, digits and `-_.`";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name).into());
+                return Err(Error::invalid_argument(message).with("name", name).into());
             }
             identities.create_kms_key(&account, &description, vault_key.as_deref()).await?
         }

@@ -2,7 +2,7 @@
 //! gateway runs the same code once an hour.
 
 use super::{GatewayPools, all_buckets, time};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::count;
@@ -87,7 +87,7 @@ async fn selected_buckets(sal: &PoolSal, pools: &GatewayPools, name: Option<&str
     }
     let message =
         "the bucket has no lifecycle rules; `aws s3api put-bucket-lifecycle-configuration` sets them";
-    Err(Error::new(ErrorKind::NotFound, message).with("bucket", name))
+    Err(Error::not_found(message).with("bucket", name))
 }
 
 pub async fn run(command: LifecycleCommand, pools: &GatewayPools, session: &Session) -> Outcome {

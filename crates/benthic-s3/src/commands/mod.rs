@@ -21,7 +21,7 @@ mod user;
 mod user_policy;
 mod vault;
 
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -162,7 +162,7 @@ fn account_and_user(text: &str) -> Result<(&str, &str)> {
 }
 
 fn account_and_name<'t>(text: &'t str, message: &'static str) -> Result<(&'t str, &'t str)> {
-    text.split_once('/').ok_or_else(|| Error::new(ErrorKind::InvalidArgument, message).with("got", text))
+    text.split_once('/').ok_or_else(|| Error::invalid_argument(message).with("got", text))
 }
 
 /// All buckets of one account, or of all accounts.

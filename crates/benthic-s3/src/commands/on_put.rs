@@ -76,7 +76,7 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
                 return Ok(());
             }
             let message = "the bucket has no such rule; `benthic s3 on-put BUCKET` lists its rules";
-            Err(Error::new(ErrorKind::NotFound, message).with("rule", rule))
+            Err(Error::not_found(message).with("rule", rule))
         })
         .await?;
         let text = format!("removed rule {rule} of {name}");
@@ -95,7 +95,7 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
     change(&sal, &name, |bucket, rules| {
         if rule.is_asynchronous() && has_default_encryption(&bucket.attributes) {
             let message = "the bucket encrypts its objects, so rules with --result do not run";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("bucket", &name));
+            return Err(Error::invalid_argument(message).with("bucket", &name));
         }
         rules.add(rule.clone())
     })
@@ -105,8 +105,7 @@ pub async fn run(args: OnPutArgs, pools: &GatewayPools, session: &Session) -> Ou
 
 fn rule(args: &OnPutArgs, method: &str) -> Result<OnPutRule> {
     let Some((class, method_name)) = class_and_method(method) else {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the method must have the form CLASS.METHOD")
-            .with("got", method));
+        return Err(Error::invalid_argument("the method must have the form CLASS.METHOD").with("got", method));
     };
     let then = match (&args.metadata, &args.result) {
         (Some(name), _) => Then::Metadata(name.clone()),
@@ -138,7 +137,7 @@ async fn change(
         let bucket = sal.bucket(name).await?;
         if bucket.id != id {
             let message = "the bucket was removed and created again at the same time";
-            return Err(Error::new(ErrorKind::Conflict, message).with("bucket", name));
+            return Err(Error::conflict(message).with("bucket", name));
         }
         let mut rules = OnPutRules::of_bucket(&bucket.attributes)?;
         edit(&bucket, &mut rules)?;

@@ -5,7 +5,7 @@ use super::code::StoreCode;
 use super::upstream::UpstreamArgs;
 use super::vault::VaultArgs;
 use super::{GatewayPools, all_buckets, lifecycle};
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
@@ -130,9 +130,8 @@ pub struct ServeArgs {
 pub async fn run(args: ServeArgs, pools: &GatewayPools, session: &Session) -> Outcome {
     let tls = args.tls.acceptor(&["http/1.1"])?;
     let vault = args.vault.open()?;
-    let topic_endpoints = Endpoints::new(&args.sns_endpoint).map_err(|message| {
-        Error::new(ErrorKind::InvalidArgument, message).with("option", "--sns-endpoint")
-    })?;
+    let topic_endpoints = Endpoints::new(&args.sns_endpoint)
+        .map_err(|message| Error::invalid_argument(message).with("option", "--sns-endpoint"))?;
     let (listener, address) = listen(args.listen).await?;
     let sal = pools.open(session, true).await?;
     let identities = Arc::new(pools.identities_with_secrets(&sal, true)?);

@@ -1,7 +1,7 @@
 //! The options of `benthic s3 serve` for a gateway to another S3 service, and `benthic s3
 //! upstream`.
 
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units::{self, count};
@@ -121,7 +121,7 @@ impl UpstreamArgs {
         let mut endpoint = Endpoint::new(url, region.to_owned(), credentials)?;
         if let Some(path) = &self.upstream_ca {
             let pem = std::fs::read_to_string(path).map_err(|error| {
-                Error::new(ErrorKind::InvalidArgument, "cannot read the file of --upstream-ca")
+                Error::invalid_argument("cannot read the file of --upstream-ca")
                     .with("path", path.display())
                     .with_source(error)
             })?;

@@ -1,7 +1,7 @@
 //! `benthic s3 user policy`: the policies that limit what a user may do.
 
 use super::{GatewayPools, account_and_user};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_s3::identity::{Identity, Policies, check_policy_name};
@@ -131,11 +131,11 @@ fn policy(user: Identity, name: &str) -> Result<String> {
 
 fn no_such_policy(name: &str) -> Error {
     let message = "the user has no such policy; `benthic s3 user policy ls` lists them";
-    Error::new(ErrorKind::NotFound, message).with("policy", name)
+    Error::not_found(message).with("policy", name)
 }
 
 fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -146,9 +146,7 @@ fn read(path: &Path) -> Result<String> {
         _ => File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
     };
     read.map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, "cannot read the policy")
-            .with("file", path.display())
-            .with_source(error)
+        Error::invalid_argument("cannot read the policy").with("file", path.display()).with_source(error)
     })?;
     Ok(text)
 }

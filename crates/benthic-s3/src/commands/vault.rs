@@ -1,6 +1,6 @@
 //! The options of `benthic s3 serve` for KMS keys in Vault.
 
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_s3::vault::{Auth, Vault, read_secret};
 use clap::Args;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl VaultArgs {
     /// The Vault; `None` without one.
     pub fn open(self) -> Result<Option<Arc<Vault>>> {
         let Some(address) = self.vault else { return Ok(None) };
-        let invalid = |message: &'static str| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message: &'static str| Error::invalid_argument(message);
         let auth = match (self.vault_token_file, self.vault_role_id, self.vault_secret_id_file) {
             (Some(path), ..) => Auth::TokenFile(path),
             (None, Some(role_id), Some(secret_id_file)) => Auth::AppRole { role_id, secret_id_file },

@@ -423,9 +423,9 @@ impl Deliverer {
         let source = (bucket.name.as_str(), bucket.owner.as_str());
         if account != bucket.owner && !topic::permits(&target, (account, &arn), source, now_ms) {
             let message = "the target belongs to another account, and has no policy that allows sns:Publish";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
+            return Err(Error::permission_denied(message));
         }
-        let invalid = |message| Error::new(ErrorKind::InvalidArgument, message);
+        let invalid = |message| Error::invalid_argument(message);
         if let Some(attributes) = &target.topic
             && self.topic_endpoints.endpoint(attributes).map_err(invalid)?.is_none()
         {

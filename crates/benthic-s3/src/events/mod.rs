@@ -24,7 +24,7 @@ pub mod webhook;
 pub use on_put::{OnPutRule, OnPutRules};
 
 use crate::sal::{Attributes, Change, NewEvent};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::Bytes;
 use s3s::dto::NotificationConfiguration;
 use serde::{Deserialize, Serialize};
@@ -172,7 +172,7 @@ fn covers(wanted: &str, name: &str) -> bool {
 }
 
 fn corrupt(message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the rules for events are damaged: {message}"))
+    Error::corrupt(format!("the rules for events are damaged: {message}"))
 }
 
 /// The service of AWS in the ARN of a target, in a TopicConfiguration.

@@ -8,7 +8,7 @@
 //! A method only reads: data of objects never change, and copies share them. So a method that wants
 //! to keep something returns it.
 
-use super::{Error, ErrorKind, KeyFilter, Result, corrupt};
+use super::{Error, KeyFilter, Result, corrupt};
 use crate::sal::{Attributes, limits};
 use benthic_core::ClassCall;
 use bytes::Bytes;
@@ -75,7 +75,7 @@ impl OnPutRules {
             return Ok(rules);
         }
         let message = "a newer version of Benthic has written the on-put rules of a bucket";
-        Err(Error::new(ErrorKind::Unsupported, message).with("form", rules.form))
+        Err(Error::unsupported(message).with("form", rules.form))
     }
 
     /// Stores the rules in the attributes of a bucket: also if there are none any more, so that
@@ -84,9 +84,8 @@ impl OnPutRules {
     /// # Errors
     /// `Internal`.
     pub fn store(&self, attributes: &mut Attributes) -> Result<()> {
-        let text = serde_json::to_vec(self).map_err(|error| {
-            Error::new(ErrorKind::Internal, "cannot encode on-put rules").with_source(error)
-        })?;
+        let text = serde_json::to_vec(self)
+            .map_err(|error| Error::internal("cannot encode on-put rules").with_source(error))?;
         attributes.insert(ATTRIBUTE.to_owned(), Bytes::from(text));
         Ok(())
     }
@@ -99,8 +98,7 @@ impl OnPutRules {
         rule.check()?;
         self.rules.retain(|other| other.id != rule.id);
         if self.rules.len() >= RULES_MAX {
-            let message = "the bucket has 20 on-put rules; remove one first";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded("the bucket has 20 on-put rules; remove one first"));
         }
         self.rules.push(rule);
         Ok(())
@@ -137,7 +135,7 @@ impl OnPutRule {
     }
 
     fn check(&self) -> Result<()> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message.to_owned()));
+        let invalid = |message: &str| Err(Error::invalid_argument(message.to_owned()));
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.id.is_empty() || self.id.len() > NAME_BYTES_MAX || !self.id.chars().all(fits) {
             return invalid("the id of a rule must consist of 1 to 64 letters, digits and `-_.`");

@@ -168,7 +168,7 @@ impl<T: PartialEq + TextLen, P: Clone> ParsedPolicies<T, P> {
             return Ok(parsed.clone());
         }
         let parsed = parse(&text).map_err(|message| {
-            internal(Error::new(ErrorKind::Corrupt, format!("a stored document is invalid: {message}")))
+            internal(Error::corrupt(format!("a stored document is invalid: {message}")))
         })?;
         let mut all = self.0.lock();
         let len_bytes = text.len_bytes() + name.len();

@@ -88,7 +88,7 @@ impl ObjectData<'_> {
             return Ok(());
         }
         let message = "the object is in several pieces and larger than 64 MiB; no method can run on it";
-        Err(Error::new(ErrorKind::LimitExceeded, message).with("size_bytes", size_bytes))
+        Err(Error::limit_exceeded(message).with("size_bytes", size_bytes))
     }
 
     /// Reads all data.

@@ -17,7 +17,7 @@ use crate::identity::Caller;
 use crate::policy::{Decision, Facts, Request, Rights, Rules, decide};
 use crate::sal::{Bucket, Change, Finish};
 use crate::view::is_view;
-use benthic_core::{Environment, Error, ErrorKind};
+use benthic_core::{Environment, Error};
 use parking_lot::Mutex;
 use s3s::{S3Error, S3Result};
 use std::collections::HashMap;
@@ -285,7 +285,7 @@ impl Gateway {
     }
 
     async fn write_log(&self, group: &Group, text: &str) -> S3Result<()> {
-        let refused = |message: &str| error::object(Error::new(ErrorKind::PermissionDenied, message));
+        let refused = |message: &str| error::object(Error::permission_denied(message));
         let bucket = self.sal.bucket(&group.target.bucket).await.map_err(error::bucket)?;
         if bucket.owner != group.owner || is_view(&bucket) {
             return Err(refused("the target of an access log belongs to another account, or is a view"));

@@ -101,7 +101,7 @@ impl Gateway {
     async fn select_in_store(&self, query: &Request, data: &ObjectData<'_>) -> S3Result<Option<Bytes>> {
         let Some(code) = &self.code else { return Ok(None) };
         let encoded = serde_json::to_vec(query).map_err(|error| {
-            error::object(Error::new(ErrorKind::Internal, "the query cannot be encoded").with_source(error))
+            error::object(Error::internal("the query cannot be encoded").with_source(error))
         })?;
         let (class, method) = match query.input {
             Input::Parquet => ("table", "select"),
@@ -206,7 +206,7 @@ async fn read_ranges(
         let len_bytes = range.end - range.start;
         let piece = match data.read_range(range).await {
             Ok(piece) if piece.len() as u64 != len_bytes => {
-                Err(Error::new(ErrorKind::Corrupt, "the object is shorter than its record says"))
+                Err(Error::corrupt("the object is shorter than its record says"))
             }
             read => read,
         };
@@ -259,8 +259,7 @@ fn events_of(events: Receiver<Event>) -> EventStream {
 
 /// The messages for an answer of the class.
 fn event_stream(answer: &Bytes, with_progress: bool) -> S3Result<EventStream> {
-    let damaged =
-        || error::object(Error::new(ErrorKind::Internal, "an answer of the class select is damaged"));
+    let damaged = || error::object(Error::internal("an answer of the class select is damaged"));
     let (head, start) = decode_answer(answer).ok_or_else(damaged)?;
     let mut events: Vec<Event> = messages(answer.slice(start..)).map(Ok).collect();
     match head.failure {
@@ -361,7 +360,7 @@ impl InGateway {
 
     fn send(&mut self, event: SelectObjectContentEvent) -> Result<()> {
         let sent = self.wait(async |host| host.to_client.send(Ok(event)).await)?;
-        sent.map_err(|_| Error::new(ErrorKind::Unavailable, "the client has disconnected"))
+        sent.map_err(|_| Error::unavailable("the client has disconnected"))
     }
 }
 
@@ -377,7 +376,7 @@ impl Host for InGateway {
             }
             host.data.recv().await
         });
-        let ended = || Error::new(ErrorKind::Unavailable, "the reader of the object has ended");
+        let ended = || Error::unavailable("the reader of the object has ended");
         read?.unwrap_or_else(|| Err(ended()))
     }
 
@@ -396,10 +395,10 @@ impl Host for InGateway {
         }
         if self.computed_ms > COMPUTE_LIMIT.as_millis() as u64 {
             let message = "the query computes for more than five minutes; split it with ScanRange";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded(message));
         }
         if self.to_client.is_closed() {
-            return Err(Error::new(ErrorKind::Unavailable, "the client has disconnected"));
+            return Err(Error::unavailable("the client has disconnected"));
         }
         if let Some(at) = self.progress_at
             && totals.scanned_bytes >= at
@@ -413,7 +412,7 @@ impl Host for InGateway {
 
 fn over_time() -> Error {
     let message = "the query runs for more than an hour; read the answer faster, or split it with ScanRange";
-    Error::new(ErrorKind::LimitExceeded, message)
+    Error::limit_exceeded(message)
 }
 
 fn s3_failure(failure: &Failure) -> S3Error {

@@ -4,7 +4,7 @@
 //! share a read that is already running. It can share the next one: all requests that arrive during
 //! a read wait for a second read, which starts when the first one ends.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
@@ -120,6 +120,6 @@ fn spawn<T: Clone + Send + 'static>(
     read: impl Future<Output = ReadResult<T>> + Send + 'static,
 ) -> SharedRead<T> {
     let task = tokio::spawn(read);
-    let ended = |error| Arc::new(Error::new(ErrorKind::Internal, "a lookup ended early").with_source(error));
+    let ended = |error| Arc::new(Error::internal("a lookup ended early").with_source(error));
     async move { task.await.unwrap_or_else(|error| Err(ended(error))) }.boxed().shared()
 }

@@ -1,6 +1,6 @@
 //! Virtual hosts: host names with the bucket in front of a domain, as in `photos.s3.example.org`.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use s3s::S3Result;
 use s3s::host::{MultiDomain, S3Host, VirtualHost};
 
@@ -17,9 +17,8 @@ impl VirtualHosts {
     /// `InvalidArgument` for an invalid domain, and for one that is below another.
     pub fn new(domains: &[String]) -> Result<VirtualHosts> {
         if !domains.is_empty() {
-            MultiDomain::new(domains).map_err(|error| {
-                Error::new(ErrorKind::InvalidArgument, "the domain is not valid").with_source(error)
-            })?;
+            MultiDomain::new(domains)
+                .map_err(|error| Error::invalid_argument("the domain is not valid").with_source(error))?;
         }
         Ok(VirtualHosts { domains: domains.iter().map(|domain| name(domain)).collect() })
     }

@@ -4,7 +4,7 @@
 
 use super::{CAPITALS, FORM, Identities, IdentityKind, change, check_name, exists, full_name};
 use crate::sal::{RecordChange, RecordKind};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of users of an account.
@@ -54,7 +54,7 @@ impl Identities {
         check_name(name)?;
         if name == BUILT_IN_ACCOUNT {
             let message = "the account `aws` is reserved for built-in policies; choose another name";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         let created_ms = self.environment.unix_ms();
         let account = Account { form: FORM, created_ms, suspended: false, removal: None };
@@ -79,7 +79,7 @@ impl Identities {
     pub async fn in_account(&self, name: &str) -> Result<RecordChange> {
         let found = self.account(name).await?;
         if found.removal.is_some() {
-            return Err(Error::new(ErrorKind::Busy, "the account is being removed")
+            return Err(Error::busy("the account is being removed")
                 .with("account", name)
                 .with("next", "if that was interrupted, `benthic s3 account rm` ends it"));
         }
@@ -118,8 +118,7 @@ impl Identities {
     /// `Conflict` if the account has something that keeps it from being removed.
     async fn check_unused(&self, name: &str) -> Result<()> {
         let in_use = |what| {
-            let message = format!("the account has {what}; remove them first");
-            Err(Error::new(ErrorKind::Conflict, message).with("account", name))
+            Err(Error::conflict(format!("the account has {what}; remove them first")).with("account", name))
         };
         for (kind, what) in [
             (RecordKind::User, "users"),

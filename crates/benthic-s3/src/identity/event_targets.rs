@@ -4,7 +4,7 @@
 
 use super::{FORM, Identities, busy, change, check_name, exists, full_name, retry_busy};
 use crate::sal::RecordKind;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -153,7 +153,7 @@ impl Identities {
         let owner = self.in_account(account).await?;
         if found.is_none() && self.event_targets_of(account).await?.len() >= TOPICS_MAX {
             let message = format!("an account has at most {TOPICS_MAX} topics; remove one first");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("account", account));
+            return Err(Error::limit_exceeded(message).with("account", account));
         }
         let created_ms = found.map_or_else(|| self.environment.unix_ms(), |found| found.created_ms);
         let full = full_name(account, name);
@@ -207,8 +207,7 @@ impl Identities {
         if found.form == found.expected_form() {
             return Ok(found);
         }
-        let message = "a newer version of Benthic has written the target";
-        Err(Error::new(ErrorKind::Unsupported, message).with("name", full))
+        Err(Error::unsupported("a newer version of Benthic has written the target").with("name", full))
     }
 
     /// All targets: the account and the name, and the target.
@@ -254,7 +253,7 @@ impl Identities {
 
 fn of_operator(full_name: &str) -> Error {
     let message = "the operator has created the target, so only the operator can change it";
-    Error::new(ErrorKind::PermissionDenied, message).with("target", full_name)
+    Error::permission_denied(message).with("target", full_name)
 }
 
 /// The name under which a secret is sealed.

@@ -5,7 +5,7 @@
 use super::{FORM, Identities, busy, change, retry_busy};
 use crate::sal::RecordKind;
 use crate::seal::{Sealer, hex, unhex};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of versions of a key.
@@ -52,8 +52,7 @@ impl Identities {
         vault: Option<&str>,
     ) -> Result<(String, KmsKey)> {
         if description.len() > DESCRIPTION_BYTES_MAX || description.contains(char::is_control) {
-            let message = "a description is one line of at most 256 bytes";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("a description is one line of at most 256 bytes"));
         }
         let owner = self.in_account(account).await?;
         let id = self.draw_uuid()?;
@@ -81,7 +80,7 @@ impl Identities {
     pub async fn kms_key(&self, id: &str) -> Result<KmsKey> {
         let missing = "there is no such KMS key; `benthic s3 kms key ls` lists the keys";
         if id.len() != UUID_LEN || !id.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()) {
-            return Err(Error::new(ErrorKind::NotFound, missing));
+            return Err(Error::not_found(missing));
         }
         self.get(RecordKind::KmsKey, id, missing).await
     }
@@ -102,11 +101,11 @@ impl Identities {
         self.change_kms_key(id, |key| {
             if let Some(name) = &key.vault {
                 let message = "the key is in Vault; run `vault write -f transit/keys/NAME/rotate` there";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("name", name));
+                return Err(Error::unsupported(message).with("name", name));
             }
             if key.versions.len() >= VERSIONS_MAX {
                 let message = "the key has 1,000 versions; create another key";
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("key", id));
+                return Err(Error::limit_exceeded(message).with("key", id));
             }
             key.versions.push(self.new_version(id, key.versions.len())?);
             Ok(())
@@ -145,7 +144,7 @@ impl Identities {
         let found = self.kms_key(id).await?;
         if !found.disabled {
             let message = "the key is not disabled; disable it first, and check that nobody needs it";
-            return Err(Error::new(ErrorKind::Conflict, message).with("key", id));
+            return Err(Error::conflict(message).with("key", id));
         }
         self.replace(RecordKind::KmsKey, id, &found, None).await
     }
@@ -156,12 +155,11 @@ impl Identities {
     /// `Corrupt` if there is no such version; `PermissionDenied` if it was sealed with another key.
     pub fn kms_sealer(&self, id: &str, key: &KmsKey, version: usize) -> Result<Sealer> {
         let stored = key.versions.get(version).ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "the key lacks a version").with("key", id).with("version", version)
+            Error::corrupt("the key lacks a version").with("key", id).with("version", version)
         })?;
         let secret = self.sealer()?.open_secret(&version_name(id, version), &stored.sealed)?;
         let secret = unhex(&secret).and_then(|secret| secret.try_into().ok());
-        let secret =
-            secret.ok_or_else(|| Error::new(ErrorKind::Corrupt, "cannot decode a key").with("key", id))?;
+        let secret = secret.ok_or_else(|| Error::corrupt("cannot decode a key").with("key", id))?;
         Ok(Sealer::with_key(secret, self.environment.clone()))
     }
 

@@ -5,7 +5,7 @@ use super::{
     FORM, Identities, Identity, IdentityKind, POLICIES_MAX, busy, change, check_policy_name, full_name,
 };
 use crate::sal::{RecordChange, RecordKind};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +157,7 @@ fn built_in(arn: &str) -> Option<&'static str> {
 }
 
 fn no_policy(arn: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such policy").with("arn", arn)
+    Error::not_found("no such policy").with("arn", arn)
 }
 
 impl Identities {
@@ -175,11 +175,11 @@ impl Identities {
         check_policy_name(name)?;
         let owner = self.in_account(account).await?;
         if self.sal.record(RecordKind::Policy, &full_name(account, name)).await?.is_some() {
-            return Err(Error::new(ErrorKind::AlreadyExists, "this policy exists already").with("name", name));
+            return Err(Error::already_exists("this policy exists already").with("name", name));
         }
         if self.policies(account).await?.len() >= POLICIES_MAX {
             let message = format!("an account has at most {POLICIES_MAX} policies");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("account", account));
+            return Err(Error::limit_exceeded(message).with("account", account));
         }
         let policy = ManagedPolicy::new(text, path, description, self.environment.unix_ms());
         let changes = [owner, change(RecordKind::Policy, &full_name(account, name), None, Some(&policy))?];
@@ -248,7 +248,7 @@ impl Identities {
         let (name, found) = self.own_policy(account, arn).await?;
         if found.attachments > 0 || found.boundaries > 0 || found.versions.len() > 1 {
             let message = "detach the policy and delete its other versions first";
-            return Err(Error::new(ErrorKind::Conflict, message).with("arn", arn));
+            return Err(Error::conflict(message).with("arn", arn));
         }
         self.replace(RecordKind::Policy, &full_name(account, name), &found, None::<&ManagedPolicy>).await
     }
@@ -299,8 +299,7 @@ impl Identities {
     pub async fn policy_text(&self, account: &str, arn: &str) -> Result<String> {
         let mut policy = self.policy(account, arn).await?;
         let version = policy.versions.remove(&policy.default);
-        let missing =
-            || Error::new(ErrorKind::Corrupt, "a policy lacks its default version").with("arn", arn);
+        let missing = || Error::corrupt("a policy lacks its default version").with("arn", arn);
         version.map(|version| version.text).ok_or_else(missing)
     }
 
@@ -327,7 +326,7 @@ impl Identities {
         if texts.iter().chain(&boundary).map(String::len).sum::<usize>() > TEXTS_BYTES_MAX {
             let message =
                 "the policies of a user or a role, with those of its groups, are larger than 128 KiB";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded(message));
         }
         let identity = if has_all_rights { None } else { Some(texts) };
         Ok(PolicyTexts { identity, boundary, session: None })

@@ -309,7 +309,7 @@ impl Identities {
     }
 
     fn sealer(&self) -> Result<&Sealer> {
-        self.sealer.as_ref().ok_or_else(|| Error::new(ErrorKind::Internal, "no sealing key is loaded"))
+        self.sealer.as_ref().ok_or_else(|| Error::internal("no sealing key is loaded"))
     }
 
     /// Creates a user with all rights of an account.
@@ -347,7 +347,7 @@ impl Identities {
         let max = accounts::identities_max(kind);
         if all.len() >= max {
             let message = format!("an account has at most {max} {}s", kind.word());
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("account", account));
+            return Err(Error::limit_exceeded(message).with("account", account));
         }
         let mut changes = vec![owner, change(kind.record(), &full_name(account, name), None, Some(new))?];
         changes.extend(self.count_uses(account, &Identity::default(), new).await?);
@@ -382,7 +382,7 @@ impl Identities {
         let (holder, may_be_full) = self.with_another_key(account, user).await?;
         if may_be_full && self.keys_of(account, user).await?.len() >= KEYS_MAX {
             let message = format!("a user has at most {KEYS_MAX} keys; remove one first");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("user", user_name(account, user)));
+            return Err(Error::limit_exceeded(message).with("user", user_name(account, user)));
         }
         let changes = [holder, change(RecordKind::Key, access_key, None, Some(key))?];
         self.swap(&changes, |error| busy(error).with("access_key", access_key)).await
@@ -472,7 +472,7 @@ impl Identities {
         }
         if let Some(what) = in_use {
             let message = format!("the {} still has {what}; detach or remove them first", kind.word());
-            return Err(Error::new(ErrorKind::Conflict, message).with("name", full_name(account, name)));
+            return Err(Error::conflict(message).with("name", full_name(account, name)));
         }
         let mut changes = vec![change(kind.record(), &full_name(account, name), Some(&found), None)?];
         changes.extend(self.count_uses(account, &found, &Identity::default()).await?);
@@ -493,8 +493,7 @@ impl Identities {
         self.change_identity(IdentityKind::User, account, name, |user| {
             user.policies = change(user.policies.take())?;
             if user.policies.is_none() && (!user.attached.is_empty() || !user.groups.is_empty()) {
-                let message = "the user has attached policies or groups; detach them first";
-                return Err(Error::new(ErrorKind::Conflict, message));
+                return Err(Error::conflict("the user has attached policies or groups; detach them first"));
             }
             Ok(())
         })
@@ -529,7 +528,7 @@ impl Identities {
         for (what, set) in [("policies", &new.attached), ("groups", &new.groups)] {
             if set.len() > ATTACHED_MAX {
                 let message = format!("a {} has at most {ATTACHED_MAX} attached {what}", kind.word());
-                return Err(Error::new(ErrorKind::LimitExceeded, message).with("name", name));
+                return Err(Error::limit_exceeded(message).with("name", name));
             }
         }
         // Refuse a policy that does not exist, and policies that are too large together.
@@ -631,7 +630,7 @@ impl Identities {
                 break found?;
             }
             if attempts.next().is_none() {
-                return Err(Error::new(ErrorKind::Busy, "the key changes all the time; try again"));
+                return Err(Error::busy("the key changes all the time; try again"));
             }
             key = now;
         };
@@ -662,7 +661,7 @@ impl Identities {
 
     async fn get<T: DeserializeOwned>(&self, kind: RecordKind, name: &str, missing: &str) -> Result<T> {
         let found = self.sal.record(kind, name).await?;
-        let found = found.ok_or_else(|| Error::new(ErrorKind::NotFound, missing).with("name", name))?;
+        let found = found.ok_or_else(|| Error::not_found(missing).with("name", name))?;
         decode(&found, name)
     }
 
@@ -709,7 +708,7 @@ fn check_name(name: &str) -> Result<()> {
     if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(fits) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidArgument, "a name must consist of 1 to 64 letters, digits and `-_.@+`")
+    Err(Error::invalid_argument("a name must consist of 1 to 64 letters, digits and `-_.@+`")
         .with("name", name))
 }
 
@@ -723,7 +722,7 @@ pub fn check_policy_name(name: &str) -> Result<()> {
         return Ok(());
     }
     let message = "the name of a policy must consist of 1 to 128 letters, digits and `-_.@+=,`";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name))
+    Err(Error::invalid_argument(message).with("name", name))
 }
 
 /// A policy or a group of a caller is missing. It was probably removed after the caller was read.
@@ -734,9 +733,7 @@ fn in_change(error: Error) -> Error {
 /// Another process has changed a record since it was read.
 fn busy(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Conflict => {
-            Error::new(ErrorKind::Busy, "another process changed the record at the same time; try again")
-        }
+        ErrorKind::Conflict => Error::busy("another process changed the record at the same time; try again"),
         _ => error,
     }
 }
@@ -754,13 +751,12 @@ async fn retry_busy<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -
 
 /// As on AWS, names that differ only in upper and lower case are the same.
 fn same_name(kind: IdentityKind, known: &str) -> Error {
-    Error::new(ErrorKind::AlreadyExists, format!("this {} exists already", kind.word())).with("name", known)
+    Error::already_exists(format!("this {} exists already", kind.word())).with("name", known)
 }
 
 fn exists(error: Error, what: &'static str, name: &str) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        return Error::new(ErrorKind::AlreadyExists, format!("this {what} exists already"))
-            .with("name", name);
+        return Error::already_exists(format!("this {what} exists already")).with("name", name);
     }
     error
 }
@@ -773,14 +769,13 @@ fn change<T: Serialize>(
 ) -> Result<RecordChange> {
     let encode = |value: &T| {
         let text = serde_json::to_vec(value).map(Bytes::from);
-        text.map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a record").with_source(error))
+        text.map_err(|error| Error::internal("cannot encode a record").with_source(error))
     };
     let (expected, new) = (expected.map(encode).transpose()?, new.map(encode).transpose()?);
     Ok(RecordChange { kind, name: name.to_owned(), expected, new })
 }
 
 fn decode<T: DeserializeOwned>(value: &[u8], name: &str) -> Result<T> {
-    serde_json::from_slice(value).map_err(|error| {
-        Error::new(ErrorKind::Corrupt, "cannot decode a record").with("name", name).with_source(error)
-    })
+    serde_json::from_slice(value)
+        .map_err(|error| Error::corrupt("cannot decode a record").with("name", name).with_source(error))
 }

@@ -3,7 +3,7 @@
 
 use super::{FORM, Identities, PROVIDERS_MAX, busy, change, exists, full_name, retry_busy};
 use crate::sal::RecordKind;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -31,15 +31,14 @@ pub struct OidcProvider {
 impl OidcProvider {
     /// Checks the limits, and brings the thumbprints into lower case.
     fn check(&mut self) -> Result<()> {
-        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message.to_owned()));
+        let invalid = |message: &str| Err(Error::invalid_argument(message.to_owned()));
         let is_id =
             |id: &String| (1..=CLIENT_ID_BYTES_MAX).contains(&id.len()) && !id.contains(char::is_control);
         if !self.client_ids.iter().all(is_id) {
             return invalid("a client id must have 1 to 255 bytes and no control characters");
         }
         if self.client_ids.len() > CLIENT_IDS_MAX {
-            let message = "an identity provider has at most 100 client ids";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded("an identity provider has at most 100 client ids"));
         }
         let is_thumbprint =
             |text: &String| text.len() == THUMBPRINT_LEN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -89,8 +88,7 @@ impl Identities {
         provider.check()?;
         let owner = self.in_account(account).await?;
         if self.oidc_providers(account).await?.len() >= PROVIDERS_MAX {
-            let message = "an account has at most 100 identity providers";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded("an account has at most 100 identity providers"));
         }
         let name = full_name(account, issuer_name(url));
         let changes = [owner, change(RecordKind::OidcProvider, &name, None, Some(&provider))?];
@@ -109,7 +107,7 @@ impl Identities {
             return Ok(found);
         }
         let message = "a newer version of Benthic has written the identity provider";
-        Err(Error::new(ErrorKind::Unsupported, message).with("name", name))
+        Err(Error::unsupported(message).with("name", name))
     }
 
     /// The providers of an account, by name.

@@ -40,8 +40,7 @@ impl Identities {
                         ErrorKind::NotFound | ErrorKind::InvalidArgument | ErrorKind::LimitExceeded
                     ) =>
                 {
-                    let message = format!("invalid principal: there is no {} {arn}", kind.word());
-                    Err(Error::new(ErrorKind::NotFound, message))
+                    Err(Error::not_found(format!("invalid principal: there is no {} {arn}", kind.word())))
                 }
                 Err(error) => Err(error),
             }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::sal::RecordKind;
 use crate::sal::limits::RECORD_CHANGES_MAX;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// Number of changes of the account and of the identity itself.
 const OWN_CHANGES: usize = 3;
@@ -72,13 +72,13 @@ impl Identities {
                 "users"
             }
             IdentityKind::Role => {
-                return Err(Error::new(ErrorKind::Unsupported, "a role cannot get another name"));
+                return Err(Error::unsupported("a role cannot get another name"));
             }
         };
         if changes.len() > RECORD_CHANGES_MAX {
             let (word, max) = (kind.word(), RECORD_CHANGES_MAX - OWN_CHANGES);
             let message = format!("a {word} with more than {max} {what} cannot get another name");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("name", name));
+            return Err(Error::limit_exceeded(message).with("name", name));
         }
         self.swap(&changes, |error| busy(error).with("name", name)).await
     }

@@ -7,7 +7,7 @@ use super::{
     ACCESS_KEY_LEN, CAPITALS, Caller, FORM, Identities, IdentityKind, Lookup, SECRET_LEN, UsableKey, decode,
     in_change,
 };
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -122,10 +122,10 @@ impl Identities {
         let claims =
             Claims { form: FORM, account, holder, created_ms, policy, policy_arns, issued_ms, expires_ms };
         let text = serde_json::to_string(&claims)
-            .map_err(|error| Error::new(ErrorKind::Internal, "cannot encode a token").with_source(error))?;
+            .map_err(|error| Error::internal("cannot encode a token").with_source(error))?;
         let token = self.sealer()?.seal(&token_name(&access_key), &text)?;
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the policies of the session are too large"));
+            return Err(Error::limit_exceeded("the policies of the session are too large"));
         }
         Ok(TemporaryKey { secret: self.temporary_secret(&access_key)?, access_key, token, expires_ms })
     }

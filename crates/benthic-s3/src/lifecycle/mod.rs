@@ -60,7 +60,7 @@ pub(crate) fn parse_rules(text: &Bytes) -> Result<Rules> {
 }
 
 fn corrupt(message: &str) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("lifecycle rules or tags are damaged: {message}"))
+    Error::corrupt(format!("lifecycle rules or tags are damaged: {message}"))
 }
 
 /// The state of the lifecycle of a bucket.

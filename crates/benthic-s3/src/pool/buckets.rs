@@ -75,14 +75,13 @@ const RECORDS_PER_READ: usize = 64;
 
 fn busy(error: Error) -> Error {
     if error.kind() == ErrorKind::Conflict {
-        return Error::new(ErrorKind::Busy, "another process is changing the bucket; try again later")
-            .with_source(error);
+        return Error::busy("another process is changing the bucket; try again later").with_source(error);
     }
     error
 }
 
 fn no_such_bucket(name: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "no such bucket").with("bucket", name)
+    Error::not_found("no such bucket").with("bucket", name)
 }
 
 #[async_trait]
@@ -93,12 +92,9 @@ impl Buckets for PoolSal {
         check_attributes(&new.attributes)?;
         let shards = new.shards.unwrap_or(self.options.shards);
         if !(1..=SHARDS_MAX).contains(&shards) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the number of shards must be between 1 and shards_max",
-            )
-            .with("shards", shards)
-            .with("shards_max", SHARDS_MAX));
+            return Err(Error::invalid_argument("the number of shards must be between 1 and shards_max")
+                .with("shards", shards)
+                .with("shards_max", SHARDS_MAX));
         }
         let bucket = Bucket {
             id: Id::draw(&self.options.environment)?,
@@ -116,8 +112,7 @@ impl Buckets for PoolSal {
         let limbo = Limbo { version: Version, shards, free_at_ms };
         let already_exists = |error: Error| {
             if error.kind() == ErrorKind::Conflict {
-                return Error::new(ErrorKind::AlreadyExists, "a bucket with this name exists already")
-                    .with_source(error);
+                return Error::already_exists("a bucket with this name exists already").with_source(error);
             }
             error
         };
@@ -156,10 +151,7 @@ impl Buckets for PoolSal {
     async fn update_bucket(&self, old: &Bucket, new: &Bucket) -> Result<Bucket> {
         check_attributes(&new.attributes)?;
         if new.versioning == Versioning::Off && old.versioning != Versioning::Off {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "versioning cannot be turned off, only suspended",
-            ));
+            return Err(Error::invalid_argument("versioning cannot be turned off, only suspended"));
         }
         let bucket = Bucket {
             versioning: new.versioning,

@@ -48,7 +48,7 @@ impl PoolSal {
             return Ok(Arc::clone(pool));
         }
         let record = self.storage_class(class).await?.ok_or_else(|| {
-            Error::new(ErrorKind::Corrupt, "the storage class of the data has no record").with("class", class)
+            Error::corrupt("the storage class of the data has no record").with("class", class)
         })?;
         let pool = match self.store()?.open_pool(&record.pool).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -71,7 +71,7 @@ impl PoolSal {
 
     fn store(&self) -> Result<&Arc<dyn Store>> {
         let message = "this process has opened the buckets without storage classes";
-        self.options.store.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, message))
+        self.options.store.as_ref().ok_or_else(|| Error::unsupported(message))
     }
 
     /// The record of a class.
@@ -101,20 +101,19 @@ impl PoolSal {
     pub async fn set_storage_class(&self, name: &str, pool: &str) -> Result<()> {
         if name == STANDARD {
             let message = "the pool of STANDARD is that of --data-pool, or else that of --pool";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         self.store()?.open_pool(pool).await?;
         let old = self.storage_class(name).await?;
         match &old {
             Some(old) if old.pool != pool => {
                 let message = "the class may have data in its pool; choose another name for the class";
-                return Err(Error::new(ErrorKind::Conflict, message)
-                    .with("class", name)
-                    .with("pool", &old.pool));
+                return Err(Error::conflict(message).with("class", name).with("pool", &old.pool));
             }
             None if self.storage_classes().await?.len() >= CLASSES_MAX => {
-                return Err(Error::new(ErrorKind::LimitExceeded, "there are too many storage classes")
-                    .with("max", CLASSES_MAX));
+                return Err(
+                    Error::limit_exceeded("there are too many storage classes").with("max", CLASSES_MAX)
+                );
             }
             _ => {}
         }
@@ -129,7 +128,7 @@ impl PoolSal {
     pub async fn withdraw_storage_class(&self, name: &str) -> Result<()> {
         let old = self.storage_class(name).await?.filter(|class| class.offered).ok_or_else(|| {
             let message = "there is no such storage class; `benthic s3 storage-class ls` lists the classes";
-            Error::new(ErrorKind::NotFound, message).with("class", name)
+            Error::not_found(message).with("class", name)
         })?;
         self.swap_class(name, Some(&old), &StorageClass { offered: false, ..old.clone() }).await
     }

@@ -136,7 +136,7 @@ fn key(prefix: u8, name: &[u8]) -> Bytes {
 /// Checks that a name is not empty, contains no NUL and is not too long.
 pub(super) fn check_name(name: &str, len_bytes_max: usize) -> Result<()> {
     if name.is_empty() || name.contains('\0') {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a name must not be empty or contain NUL"));
+        return Err(Error::invalid_argument("a name must not be empty or contain NUL"));
     }
     check_limit("the name is too long", name.len(), len_bytes_max)
 }
@@ -211,16 +211,13 @@ impl Records for PoolSal {
             check_name(name, RECORD_NAME_BYTES_MAX)?;
             for value in expected.iter().chain(new) {
                 if value.is_empty() {
-                    return Err(Error::new(ErrorKind::InvalidArgument, "a record must not be empty"));
+                    return Err(Error::invalid_argument("a record must not be empty"));
                 }
                 check_limit("the record is too large", value.len(), RECORD_BYTES_MAX)?;
             }
             let key = record_key(*kind, name);
             if swaps.iter().any(|swap| swap.key == key) {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "one change must not contain a record twice",
-                ));
+                return Err(Error::invalid_argument("one change must not contain a record twice"));
             }
             swaps.push(Swap { key, expected: expected.clone(), new: new.clone() });
         }
@@ -246,8 +243,7 @@ impl Records for PoolSal {
 /// The name that a directory key contains from this position on.
 pub(super) fn name_in(key: &[u8], from: usize) -> Result<String> {
     let name = key.get(from..).and_then(|name| std::str::from_utf8(name).ok());
-    let name =
-        name.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a directory key contains no valid name"))?;
+    let name = name.ok_or_else(|| Error::corrupt("a directory key contains no valid name"))?;
     Ok(name.to_owned())
 }
 

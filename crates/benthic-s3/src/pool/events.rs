@@ -6,7 +6,7 @@ use crate::sal::{Bucket, Event, EventState, Events, NewEvent, QueuePlace, QueueS
 use async_trait::async_trait;
 use benthic_classes::bucket::{keys, state, wire};
 use benthic_core::codec::Wire;
-use benthic_core::{Error, ErrorKind, Fetch, OptionalExtension, Result, limits};
+use benthic_core::{Error, Fetch, OptionalExtension, Result, limits};
 use bytes::Bytes;
 
 /// Converts the events of a change.
@@ -20,7 +20,7 @@ pub(super) fn new_events(events: Vec<NewEvent>) -> Vec<wire::NewEvent> {
 
 fn event((key, value): &(Bytes, Bytes)) -> Result<Event> {
     let number = keys::event_number(key);
-    let number = number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "an event has no number"))?;
+    let number = number.ok_or_else(|| Error::corrupt("an event has no number"))?;
     let state::Event {
         name,
         rule,

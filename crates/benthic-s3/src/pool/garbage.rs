@@ -304,7 +304,7 @@ impl PoolSal {
 }
 
 fn malformed_key() -> Error {
-    Error::new(ErrorKind::Corrupt, "an index key is malformed")
+    Error::corrupt("an index key is malformed")
 }
 
 #[async_trait]

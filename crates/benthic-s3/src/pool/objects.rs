@@ -102,9 +102,8 @@ impl PoolSal {
             return Ok(VersionId::Null);
         }
         let outcome = self.outcome(shard, write).await?;
-        let outcome = outcome.ok_or_else(|| {
-            Error::new(ErrorKind::Internal, "the outcome of a write expired at once; increase outcome_ms")
-        })?;
+        let outcome = outcome
+            .ok_or_else(|| Error::internal("the outcome of a write expired at once; increase outcome_ms"))?;
         Ok(VersionId::from(&outcome))
     }
 
@@ -172,7 +171,7 @@ impl PoolSal {
         match self.object(bucket, &source.key, Some(source.version)).await {
             Ok(now) if now.write == source.write => {
                 let message = "the data of the source were moved during the copy; try again";
-                Error::new(ErrorKind::Unavailable, message).with_source(error)
+                Error::unavailable(message).with_source(error)
             }
             _ => error,
         }
@@ -238,7 +237,7 @@ impl Objects for PoolSal {
                 Some(_) => "the data are not encrypted",
                 None => "the data are encrypted, and there is no key",
             };
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("key", &object.key));
+            return Err(Error::invalid_argument(message).with("key", &object.key));
         }
         let (pool, names) = (self.pool_of(object.class.as_deref()).await?, self.names.clone());
         let manifest = manifest(object)?;
@@ -300,17 +299,16 @@ impl Objects for PoolSal {
         data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
         if bucket.versioning != Versioning::Off {
-            let message = "a bucket with versions cannot append to objects";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported("a bucket with versions cannot append to objects"));
         }
         let stored = manifest(object)?;
         if stored.shared.is_some() {
             let message = "the object is a copy that shares its data; write it anew to append to it";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported(message));
         }
         if stored.moved.is_some() || object.class.is_some() {
             let message = "the object was not written to the class STANDARD; write it anew to append to it";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported(message));
         }
         self.check_quota(bucket, 0, size_bytes.unwrap_or(0)).await?;
         let key = &object.key;
@@ -328,7 +326,7 @@ impl Objects for PoolSal {
     ) -> Result<WriteResult> {
         wire::check_key(key)?;
         if source.marker {
-            return Err(Error::new(ErrorKind::NotFound, "a delete marker cannot be copied"));
+            return Err(Error::not_found("a delete marker cannot be copied"));
         }
         check_encryption_attribute(&finish, source.is_encrypted())?;
         self.check_quota(bucket, 1, source.size_bytes).await?;

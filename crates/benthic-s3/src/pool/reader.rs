@@ -133,7 +133,7 @@ impl Iterator for Pieces {
 /// `InvalidArgument` if the object comes from another driver.
 pub(super) fn manifest(object: &Object) -> Result<&Manifest> {
     let manifest = object.location.downcast_ref();
-    manifest.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the object comes from another driver"))
+    manifest.ok_or_else(|| Error::invalid_argument("the object comes from another driver"))
 }
 
 /// The bucket under which the data of an object in `bucket` were written.
@@ -201,9 +201,9 @@ impl PoolReader {
             return error;
         }
         if self.clock.monotonic_ms().saturating_sub(self.begun_ms) < self.grace_ms {
-            return Error::new(ErrorKind::Corrupt, "data of the object are missing").with_source(error);
+            return Error::corrupt("data of the object are missing").with_source(error);
         }
-        Error::new(ErrorKind::Unavailable, "the version was removed during a long read; start the read again")
+        Error::unavailable("the version was removed during a long read; start the read again")
             .with("grace_ms", self.grace_ms)
             .with_source(error)
     }
@@ -217,7 +217,7 @@ pub(super) async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Pie
     if data.len() as u64 == len_bytes {
         return Ok(data);
     }
-    Err(Error::new(ErrorKind::Corrupt, "a data object is too short")
+    Err(Error::corrupt("a data object is too short")
         .with("object", object.name())
         .with("offset_bytes", range.start)
         .with("len_bytes", data.len())

@@ -111,9 +111,7 @@ impl PoolSal {
         input: &impl Wire,
     ) -> Result<T> {
         let output = self.index.exec(shard, wire::call(method, input)).await?;
-        T::decode(&output).map_err(|_| {
-            Error::new(ErrorKind::Internal, "the answer of the class `bucket` cannot be decoded")
-        })
+        T::decode(&output).map_err(|_| Error::internal("the answer of the class `bucket` cannot be decoded"))
     }
 
     /// Reads and decodes one omap value of a shard.
@@ -124,7 +122,7 @@ impl PoolSal {
 
     pub(super) async fn header(&self, shard: &ObjectId) -> Result<Header> {
         let header = self.shard_value(shard, Bytes::from_static(keys::HEADER)).await?;
-        header.ok_or_else(|| Error::new(ErrorKind::NotFound, "the object is not a shard of a bucket"))
+        header.ok_or_else(|| Error::not_found("the object is not a shard of a bucket"))
     }
 
     /// The stored intent or outcome of a write, if there is one.

@@ -48,20 +48,20 @@ impl PoolSal {
         let Transition { key, version, from, class, .. } = transition;
         let object = self.object(bucket, key, Some(*version)).await?;
         if object.marker {
-            return Err(Error::new(ErrorKind::NotFound, "a delete marker has no data"));
+            return Err(Error::not_found("a delete marker has no data"));
         }
         if object.class == *class {
             return Ok(());
         }
         // The call that switches the data checks that they are those of `object`.
         if object.class != *from {
-            return Err(Error::new(ErrorKind::Conflict, "the version has moved to another storage class"));
+            return Err(Error::conflict("the version has moved to another storage class"));
         }
         if let Some(class) = class
             && !self.has_storage_class(class).await?
         {
             let message = "the storage class is not offered; `benthic s3 storage-class ls` lists the classes";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("class", class));
+            return Err(Error::invalid_argument(message).with("class", class));
         }
         let size_bytes = Some(object.size_bytes);
         let mut writer =
@@ -82,7 +82,7 @@ impl PoolSal {
         };
         match (data_id(object), data_id(&now)) {
             (Ok(before), Ok(now)) if before == now => error.with_kind(ErrorKind::Corrupt),
-            (Ok(_), Ok(_)) => Error::new(ErrorKind::Conflict, "the version has got other data"),
+            (Ok(_), Ok(_)) => Error::conflict("the version has got other data"),
             (Err(error), _) | (_, Err(error)) => error,
         }
     }
@@ -106,7 +106,7 @@ impl PoolSal {
                 data => data?,
             };
             if data.len() as u64 != len_bytes {
-                return Err(Error::new(ErrorKind::Corrupt, "a data object is too short")
+                return Err(Error::corrupt("a data object is too short")
                     .with("object", name.name())
                     .with("len_bytes", data.len())
                     .with("len_bytes_wanted", len_bytes));

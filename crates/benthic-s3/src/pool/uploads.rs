@@ -17,8 +17,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 fn no_such_upload(upload: Id) -> Error {
-    Error::new(ErrorKind::NotFound, "there is no such upload; it was completed or aborted")
-        .with("upload", upload)
+    Error::not_found("there is no such upload; it was completed or aborted").with("upload", upload)
 }
 
 impl PoolSal {
@@ -103,7 +102,7 @@ impl Uploads for PoolSal {
         let more = page.more || page.entries.len() > parts_max;
         let parts = page.entries.iter().take(parts_max).map(|(key, value): &(Bytes, Bytes)| {
             let number = keys::part_number(key);
-            let number = number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a part has no number"))?;
+            let number = number.ok_or_else(|| Error::corrupt("a part has no number"))?;
             Ok((number, state::Part::from_stored(value)?.into()))
         });
         Ok((parts.collect::<Result<_>>()?, more))
@@ -121,7 +120,7 @@ impl Uploads for PoolSal {
         let mut stored: BTreeMap<u16, state::Part> = BTreeMap::new();
         self.for_each_entry(&shard, &keys::parts_prefix(upload.into()), |key, value| {
             let number = keys::part_number(key);
-            let number = number.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a part has no number"))?;
+            let number = number.ok_or_else(|| Error::corrupt("a part has no number"))?;
             stored.insert(number, state::Part::from_stored(value)?);
             Ok(())
         })
@@ -132,8 +131,7 @@ impl Uploads for PoolSal {
         for part in parts {
             let found = stored.get(&part.number).filter(|found| Id::from(found.write) == part.write);
             let found = found.ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, "a part is missing or was replaced")
-                    .with("number", part.number)
+                Error::invalid_argument("a part is missing or was replaced").with("number", part.number)
             })?;
             segments.extend(found.segment);
         }

@@ -117,11 +117,8 @@ impl PoolWriter {
             Some(lease) => {
                 let age_ms = now_ms.saturating_sub(lease.begun_ms);
                 if age_ms >= lease_ms {
-                    return Err(Error::new(
-                        ErrorKind::Unavailable,
-                        "the lease of the writer expired; start the write again",
-                    )
-                    .with("lease_ms", lease_ms));
+                    return Err(Error::unavailable("the lease of the writer expired; start the write again")
+                        .with("lease_ms", lease_ms));
                 }
                 if chunks <= lease.chunks && age_ms < lease_ms / 2 {
                     return Ok(());
@@ -211,8 +208,7 @@ impl PoolWriter {
             return self.sal.put(&self.bucket, &self.key, self.write, (class, manifest), finish).await;
         };
         if finish.condition != Condition::Always || !finish.events.is_empty() {
-            let message = "the write of a part takes no condition and no events";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("the write of a part takes no condition and no events"));
         }
         self.ensure_lease(self.chunks).await?;
         let part = PutPart {
@@ -241,11 +237,12 @@ impl PoolWriter {
         finish: Finish,
     ) -> Result<WriteResult> {
         if finish.condition != Condition::Always || finish.lock != Lock::default() {
-            let message = "data at the end of an object take no condition and no lock";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(
+                "data at the end of an object take no condition and no lock",
+            ));
         }
         let Some(segment) = segment else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "there are no data to append"));
+            return Err(Error::invalid_argument("there are no data to append"));
         };
         let all = (object, object.size_bytes.saturating_add(self.size_bytes));
         self.sal.append_segment(&self.bucket, all, (self.write, segment), finish).await
@@ -288,7 +285,7 @@ pub(super) fn check_encryption_attribute(finish: &Finish, is_encrypted: bool) ->
         return Ok(());
     }
     let message = "encrypted data need the attribute `encryption`, and other data must not have it";
-    Err(Error::new(ErrorKind::InvalidArgument, message))
+    Err(Error::invalid_argument(message))
 }
 
 /// Writes a data object. Only this writer writes it, and always with the same data, so retries are
@@ -302,7 +299,7 @@ impl Writer for PoolWriter {
     async fn write(&mut self, mut data: Bytes) -> Result<()> {
         if self.is_complete && !data.is_empty() {
             // The last data object may be shorter than the others.
-            return Err(Error::new(ErrorKind::Internal, "data follow the end of an object"));
+            return Err(Error::internal("data follow the end of an object"));
         }
         // Renew the lease even if the data are only buffered: a writer that makes calls is alive.
         if self.lease.is_some() {
@@ -329,8 +326,7 @@ impl Writer for PoolWriter {
 
     async fn preview(&mut self, attributes: &Attributes) -> Result<Object> {
         if self.end_of.is_some() {
-            let message = "an object cannot be read before data are appended to it";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported("an object cannot be read before data are appended to it"));
         }
         let segment = self.finish_data().await?;
         let manifest = Manifest { segments: segment.into_iter().collect(), ..Manifest::default() };

@@ -15,7 +15,7 @@
 //! All sizes in the index are those of the data without tags.
 
 use super::{Attributes, Id};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use bytes::{Bytes, BytesMut};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
@@ -66,7 +66,7 @@ impl DataKey {
         let secret = Salt::new(HKDF_SHA256, b"benthic s3 2026-11 data of a write").extract(&self.0);
         let info = [&write.0[..]];
         let key = secret.expand(&info, &AES_256_GCM).map(UnboundKey::from);
-        let key = key.map_err(|_| Error::new(ErrorKind::Internal, "cannot derive a key"))?;
+        let key = key.map_err(|_| Error::internal("cannot derive a key"))?;
         Ok(WriteKey(LessSafeKey::new(key)))
     }
 }
@@ -95,7 +95,7 @@ impl WriteKey {
             let (data, rest) = stored[start..].split_at_mut(range_bytes);
             let nonce = nonce(data_object, frame as u64);
             let tag = self.0.seal_in_place_separate_tag(nonce, Aad::empty(), data);
-            let tag = tag.map_err(|_| Error::new(ErrorKind::Internal, "cannot encrypt data"))?;
+            let tag = tag.map_err(|_| Error::internal("cannot encrypt data"))?;
             rest[..tag_bytes].copy_from_slice(tag.as_ref());
         }
         Ok(stored.freeze())
@@ -109,7 +109,7 @@ impl WriteKey {
     pub fn open(&self, data_object: u32, range: Range<u64>, stored: &[u8]) -> Result<Bytes> {
         let corrupt = || {
             let message = "encrypted data are damaged, or belong to another place";
-            Error::new(ErrorKind::Corrupt, message).with("data_object", data_object)
+            Error::corrupt(message).with("data_object", data_object)
         };
         let first = range.start / FRAME_BYTES;
         let mut data = Vec::with_capacity(stored.len());

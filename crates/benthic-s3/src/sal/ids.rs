@@ -1,6 +1,6 @@
 //! Identifiers that the store assigns: ids of buckets, writes and uploads; versions of objects.
 
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,5 +69,5 @@ impl FromStr for VersionId {
 fn parse<T: fmt::Display>(text: &str, parsed: Option<T>) -> Result<T> {
     parsed
         .filter(|id| id.to_string() == text)
-        .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "the id is malformed").with("id", text))
+        .ok_or_else(|| Error::invalid_argument("the id is malformed").with("id", text))
 }

@@ -3,7 +3,7 @@
 use super::encryption::is_encrypted;
 use super::{Attributes, Bucket, DataKey, DefaultRetention, Id, List, ListPage, Lock, NewEvent, VersionId};
 use async_trait::async_trait;
-use benthic_core::{Error, ErrorKind, ObjectId, Pool, Result};
+use benthic_core::{Error, ObjectId, Pool, Result};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -283,7 +283,7 @@ pub trait Objects: Send + Sync {
     /// `Conflict` if the condition does not hold, or the data were moved at the same time;
     /// `NotFound` if the version is gone; `Corrupt` if the data cannot be read; `Unsupported`.
     async fn transition(&self, _bucket: &Bucket, _transition: &Transition) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "the driver has no storage classes"))
+        Err(Error::unsupported("the driver has no storage classes"))
     }
 
     /// Begins to add data at the end of an object, which must be the current one, in a bucket
@@ -302,7 +302,7 @@ pub trait Objects: Send + Sync {
         _size_bytes: Option<u64>,
         _data_key: Option<&DataKey>,
     ) -> Result<Box<dyn Writer>> {
-        Err(Error::new(ErrorKind::Unsupported, "this bucket cannot append to objects"))
+        Err(Error::unsupported("this bucket cannot append to objects"))
     }
 
     /// Creates an object that shares the data of another, and so has its storage class. No data are
@@ -374,7 +374,7 @@ impl Object {
         if range.start <= range.end && range.end <= self.size_bytes {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::InvalidArgument, "the range is not within the object")
+        Err(Error::invalid_argument("the range is not within the object")
             .with("start_bytes", range.start)
             .with("end_bytes", range.end)
             .with("size_bytes", self.size_bytes))

@@ -399,7 +399,7 @@ impl Blocks {
                         fetched.map_err(Arc::new)
                     });
                     let ended = |error| {
-                        let error = Error::new(ErrorKind::Internal, "a fetch ended early").with_source(error);
+                        let error = Error::internal("a fetch ended early").with_source(error);
                         Err(Arc::new(error))
                     };
                     let fetch = task.map(move |done| done.unwrap_or_else(ended)).boxed().shared();

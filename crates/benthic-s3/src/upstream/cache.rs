@@ -12,7 +12,7 @@
 //! the file, from which a restart restores the order. Rejected: a database, which would write
 //! everything twice, and one large file, which needs an allocator.
 
-use benthic_core::{Action, Environment, Error, ErrorKind, Result};
+use benthic_core::{Action, Environment, Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -110,7 +110,7 @@ impl Cache {
     /// those of the file system.
     pub fn open(directory: &Path, bytes_max: u64, environment: Environment) -> Result<Arc<Cache>> {
         if bytes_max < BYTES_MIN {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the cache is too small")
+            return Err(Error::invalid_argument("the cache is too small")
                 .with("bytes", bytes_max)
                 .with("bytes_min", BYTES_MIN));
         }
@@ -121,7 +121,7 @@ impl Cache {
         let lock = File::options().create(true).truncate(false).write(true).open(&path);
         let lock = lock.map_err(|error| file_error("cannot open the lock of the cache", &path, error))?;
         if lock.try_lock().is_err() {
-            return Err(Error::new(ErrorKind::Busy, "another process uses the cache; pass another --cache")
+            return Err(Error::busy("another process uses the cache; pass another --cache")
                 .with("path", directory.display()));
         }
         let cache = Cache { directory: blocks, bytes_max, environment, state: Mutex::default(), _lock: lock };
@@ -320,9 +320,7 @@ impl Reservation {
         let evicted = {
             let mut state = self.cache.state.lock();
             if state.reserved_bytes + bytes > self.cache.bytes_max {
-                return Err(Error::new(
-                    ErrorKind::Busy,
-                    "the writes that wait for the upstream fill the cache; try again later, or raise --cache-bytes",
+                return Err(Error::busy("the writes that wait for the upstream fill the cache; try again later, or raise --cache-bytes",
                 )
                 .with_op(super::UPSTREAM)
                 .with("bytes_max", self.cache.bytes_max));

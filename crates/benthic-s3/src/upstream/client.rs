@@ -213,10 +213,10 @@ impl Endpoint {
     /// `InvalidArgument`.
     pub fn new(url: &str, region: String, credentials: Credentials) -> Result<Endpoint> {
         let url = crate::events::webhook::parse_url(url)
-            .map_err(|message| Error::new(ErrorKind::InvalidArgument, message).with("upstream", url))?;
+            .map_err(|message| Error::invalid_argument(message).with("upstream", url))?;
         if url.path() != "/" || url.query().is_some() {
             let message = "the URL of the upstream must have no path and no query";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("url", url));
+            return Err(Error::invalid_argument(message).with("url", url));
         }
         Ok(Endpoint {
             url,
@@ -286,7 +286,7 @@ impl Client {
                 TlsConnector::from(Arc::new(config))
             })
         });
-        let tls = tls.transpose().map_err(|message| Error::new(ErrorKind::InvalidArgument, message))?;
+        let tls = tls.transpose().map_err(|message| Error::invalid_argument(message))?;
         Ok(Client(Arc::new(Shared {
             slots: Arc::new(Semaphore::new(endpoint.requests_max)),
             endpoint,

@@ -1,7 +1,7 @@
 //! The credentials of the upstream. They never come from the command line, which other users of the
 //! machine can read.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -47,8 +47,7 @@ impl Credentials {
         let path = path.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".aws/credentials")));
         match path.filter(|path| path.exists()) {
             Some(path) => Credentials::of_file(&path, &profile),
-            None => Err(Error::new(
-                ErrorKind::InvalidArgument,
+            None => Err(Error::invalid_argument(
                 "there are no credentials for the upstream; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass \
                  --upstream-credentials FILE",
             )),
@@ -57,9 +56,7 @@ impl Credentials {
 
     fn of_file(path: &Path, profile: &str) -> Result<Credentials> {
         let error = |message: &str| {
-            Error::new(ErrorKind::InvalidArgument, message)
-                .with("path", path.display())
-                .with("profile", profile)
+            Error::invalid_argument(message).with("path", path.display()).with("profile", profile)
         };
         let size_bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size_bytes > FILE_BYTES_MAX {

@@ -149,7 +149,7 @@ impl SpoolWriter {
             file.file().write_all_at(&data, at).map_err(failed)?;
             Ok((file, room))
         });
-        let ended = |error| Err(Error::new(ErrorKind::Internal, "a write ended early").with_source(error));
+        let ended = |error| Err(Error::internal("a write ended early").with_source(error));
         self.file = Some(task.await.unwrap_or_else(ended)?);
         Ok(())
     }

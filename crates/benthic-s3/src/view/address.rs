@@ -4,7 +4,7 @@ use super::VIEW;
 use crate::sal::Bucket;
 use crate::sal::limits::KEY_BYTES_MAX;
 use benthic_core::names::is_reserved_namespace;
-use benthic_core::{Error, ErrorKind, ListRequest, Namespaces, ObjectId, PoolAddress, Result};
+use benthic_core::{Error, ListRequest, Namespaces, ObjectId, PoolAddress, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,7 +26,7 @@ impl View {
     pub fn of(bucket: &Bucket) -> Result<Option<View>> {
         let Some(text) = bucket.attributes.get(VIEW) else { return Ok(None) };
         let view = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        let error = || Error::new(ErrorKind::Corrupt, "the address of a view is invalid");
+        let error = || Error::corrupt("the address of a view is invalid");
         view.map(Some).ok_or_else(|| error().with("bucket", &bucket.name))
     }
 
@@ -61,7 +61,7 @@ impl FromStr for View {
         let PoolAddress { pool, namespace } = pool.parse()?;
         if is_reserved_namespace(&namespace) {
             let message = "a view cannot show a namespace that Benthic reserves";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("namespace", namespace));
+            return Err(Error::invalid_argument(message).with("namespace", namespace));
         }
         let mut prefix = prefix.to_owned();
         if !prefix.is_empty() && !prefix.ends_with('/') {

@@ -61,8 +61,7 @@ struct Located {
 }
 
 fn refusal(bucket: &Bucket) -> Error {
-    Error::new(ErrorKind::PermissionDenied, "the bucket is a read-only view of a pool")
-        .with("bucket", &bucket.name)
+    Error::permission_denied("the bucket is a read-only view of a pool").with("bucket", &bucket.name)
 }
 
 fn require_no_view(bucket: &Bucket) -> Result<()> {
@@ -70,7 +69,7 @@ fn require_no_view(bucket: &Bucket) -> Result<()> {
 }
 
 fn not_found(key: &str) -> Error {
-    Error::new(ErrorKind::NotFound, "the pool has no such object").with("key", key)
+    Error::not_found("the pool has no such object").with("key", key)
 }
 
 /// An id that differs for any two states of one object.
@@ -213,7 +212,7 @@ impl Objects for ViewSal {
         };
         object.check_range(&range)?;
         if data_key.is_some() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "the objects of a view are not encrypted"));
+            return Err(Error::invalid_argument("the objects of a view are not encrypted"));
         }
         let start_bytes = range.start;
         let mut reader = ObjectReader::new(Arc::clone(pool), id.clone(), Some(*version), range);
@@ -276,8 +275,7 @@ impl Objects for ViewSal {
     ) -> Result<WriteResult> {
         require_no_view(bucket)?;
         if is_view(source.0) {
-            let message = "a bucket cannot share the data of a pool's object";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("a bucket cannot share the data of a pool's object"));
         }
         self.sal.copy(source, bucket, key, finish).await
     }

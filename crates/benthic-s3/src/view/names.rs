@@ -11,7 +11,7 @@
 
 use super::View;
 use crate::sal::{Id, List};
-use benthic_core::{Environment, Error, ErrorKind, ListRequest, ListToken, ObjectId, Pool, Result};
+use benthic_core::{Environment, Error, ListRequest, ListToken, ObjectId, Pool, Result};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl NameLists {
     }
 
     async fn scan(&self, bucket: Id, pool: &dyn Pool, view: &View, list: &List) -> Result<Window> {
-        let internal = |_| Error::new(ErrorKind::Internal, "the limit on scans is closed");
+        let internal = |_| Error::internal("the limit on scans is closed");
         let _permit = self.scans.acquire().await.map_err(internal)?;
         let begun_ms = self.environment.clock.monotonic_ms();
         let mut least = BTreeSet::new();
@@ -167,9 +167,7 @@ impl NameLists {
             if self.environment.clock.monotonic_ms() - begun_ms > SCAN_MS_MAX {
                 let message = "the namespace of the pool has too many objects for a listing, because the store \
                                lists them in no order; read objects by their names";
-                return Err(
-                    Error::new(ErrorKind::Unsupported, message).with("seconds_max", SCAN_MS_MAX / 1_000)
-                );
+                return Err(Error::unsupported(message).with("seconds_max", SCAN_MS_MAX / 1_000));
             }
         }
         Ok(Window {

@@ -64,12 +64,12 @@ impl ObjectReader {
                     && matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) =>
             {
                 let message = "the object has changed while it was read; read it again";
-                return Err(Error::new(ErrorKind::Unavailable, message).with_source(error));
+                return Err(Error::unavailable(message).with_source(error));
             }
             fetched => fetched?.0,
         };
         if bytes.len() as u64 != len_bytes {
-            return Err(Error::new(ErrorKind::Corrupt, "a data object is shorter than it was"));
+            return Err(Error::corrupt("a data object is shorter than it was"));
         }
         self.range.start += len_bytes;
         Ok(Some(bytes))

@@ -1,7 +1,7 @@
 //! The prompt of `benthic sql`. A query ends with a semicolon and may span several lines.
 
 use super::sql::Queries;
-use benthic_core::{Action, Error, ErrorKind};
+use benthic_core::{Action, Error};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt::Hold;
 use benthic_program::store::blocking;
@@ -162,18 +162,13 @@ async fn all_of_stdin(queries: &Queries<'_>) -> Outcome {
         let mut text = String::new();
         let read = io::stdin().take(INPUT_BYTES_MAX + 1).read_to_string(&mut text);
         read.map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => {
-                Error::new(ErrorKind::InvalidArgument, "the queries on stdin are not UTF-8")
-            }
+            io::ErrorKind::InvalidData => Error::invalid_argument("the queries on stdin are not UTF-8"),
             _ => Error::io(Action::Read, "cannot read queries from stdin", error),
         })?;
         match text.len() as u64 > INPUT_BYTES_MAX {
             false => Ok(text),
-            true => Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the queries on stdin are too large; send them in parts",
-            )
-            .with("len_bytes_max", INPUT_BYTES_MAX)),
+            true => Err(Error::limit_exceeded("the queries on stdin are too large; send them in parts")
+                .with("len_bytes_max", INPUT_BYTES_MAX)),
         }
     });
     for sql in benthic_sql::session::statements(&text.await?)? {
@@ -234,8 +229,7 @@ impl Lines {
 
 fn no_terminal(error: ReadlineError) -> Failure {
     Failure::Error(
-        Error::new(ErrorKind::Unavailable, "cannot read from the terminal; give the query as an argument")
-            .with_source(error),
+        Error::unavailable("cannot read from the terminal; give the query as an argument").with_source(error),
     )
 }
 

@@ -9,7 +9,7 @@ use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_schema;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::Output;
 use benthic_program::progress::Progress;
@@ -237,7 +237,7 @@ impl Encoder {
                 if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
                     let message =
                         "two columns have the same name, which JSON cannot tell apart; name one with AS";
-                    let error = Error::new(ErrorKind::InvalidArgument, message);
+                    let error = Error::invalid_argument(message);
                     return Err(external(error.with("column", twice.name())));
                 }
                 Encoder::Json

@@ -9,7 +9,7 @@ use crate::statement;
 use crate::users::User;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -202,7 +202,7 @@ impl Queries {
                 let needed = planned.parameters.len();
                 if needed != values.len() {
                     let message = "the statement needs values for its parameters; bind them first";
-                    let error = Error::new(ErrorKind::InvalidArgument, message).with("parameters", needed);
+                    let error = Error::invalid_argument(message).with("parameters", needed);
                     return Err(error.with("got", values.len()));
                 }
                 planned.bind(values)
@@ -229,15 +229,13 @@ fn check_room(all: &mut HashMap<Bytes, Prepared>, len_bytes: usize) -> Result<()
         all.retain(|_, prepared| prepared.used.elapsed() < PREPARED_TIME);
     }
     if is_full(all) {
-        let message = "there are too many or too large prepared statements; close some";
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
+        return Err(Error::limit_exceeded("there are too many or too large prepared statements; close some"));
     }
     Ok(())
 }
 
 fn unknown() -> Error {
-    let message = "no such prepared statement; the server forgets one that is not used for an hour";
-    Error::new(ErrorKind::NotFound, message)
+    Error::not_found("no such prepared statement; the server forgets one that is not used for an hour")
 }
 
 fn canceled() -> Status {

@@ -2,7 +2,7 @@
 //! cursors. The server only reads, so transactions have no effect beyond their status and cursors.
 
 use super::cursors::{self, Declare, Fetch};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub fn parse(sql: &str) -> Result<Option<Control>> {
         "LISTEN" | "NOTIFY" | "LOCK" | "PREPARE" | "EXECUTE" => {
             let message =
                 format!("{verb} is not supported; use the protocol's prepared statements and portals");
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported(message));
         }
         _ => return Ok(None),
     }))
@@ -107,7 +107,7 @@ fn set(sql: &str) -> Result<Control> {
         Some(value) if !name.is_empty() => {
             Ok(Control::Set(unquoted(name).to_lowercase(), unquoted(value.trim())))
         }
-        _ => Err(Error::new(ErrorKind::InvalidArgument, "a setting must be SET name = value")),
+        _ => Err(Error::invalid_argument("a setting must be SET name = value")),
     }
 }
 
@@ -206,7 +206,7 @@ impl SessionSettings {
         self.0
             .get(&name.to_lowercase())
             .map(String::as_str)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no such setting").with("setting", name))
+            .ok_or_else(|| Error::invalid_argument("no such setting").with("setting", name))
     }
 
     /// Sets a value, and returns the setting's name for clients if the server reports it. The
@@ -222,7 +222,7 @@ impl SessionSettings {
         match name.as_str() {
             "client_encoding" if !is_utf8.iter().any(|known| known.eq_ignore_ascii_case(value)) => {
                 let message = "the server sends and takes only UTF-8";
-                return Err(Error::new(ErrorKind::Unsupported, message).with("client_encoding", value));
+                return Err(Error::unsupported(message).with("client_encoding", value));
             }
             // Rows are the same for all values of these, so clients must keep reading the defaults.
             "client_encoding"
@@ -237,7 +237,7 @@ impl SessionSettings {
         if (self.0.len() >= SETTINGS_MAX && !self.0.contains_key(&name))
             || name.len() + value.len() > SETTING_BYTES_MAX
         {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the settings are too many or too long"));
+            return Err(Error::limit_exceeded("the settings are too many or too long"));
         }
         let reported = REPORTED.iter().find(|(known, _)| *known == name).map(|(_, shown)| *shown);
         self.0.insert(name, value.to_owned());

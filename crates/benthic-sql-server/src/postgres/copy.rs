@@ -9,7 +9,7 @@ use super::messages::Writer;
 use crate::statement;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use bytes::{BufMut, BytesMut};
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement,
@@ -55,10 +55,8 @@ pub fn is_copy(sql: &str) -> bool {
 pub fn parse(sql: &str) -> Result<CopyOut> {
     statement::check(sql)?;
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql);
-    let mut parsed = parsed.map_err(|error| {
-        let message = format!("{error}; the server has COPY … TO STDOUT only");
-        Error::new(ErrorKind::InvalidArgument, message)
-    })?;
+    let mut parsed = parsed
+        .map_err(|error| Error::invalid_argument(format!("{error}; the server has COPY … TO STDOUT only")))?;
     let Some(Statement::Copy {
         source, to: true, target: CopyTarget::Stdout, options, legacy_options, ..
     }) = parsed.pop()
@@ -108,7 +106,7 @@ pub fn parse(sql: &str) -> Result<CopyOut> {
 }
 
 fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }
 
 impl CopyOut {

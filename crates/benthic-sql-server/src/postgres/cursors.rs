@@ -7,7 +7,7 @@
 //! Source: Postgres' documentation, "DECLARE" and "FETCH".
 
 use super::control::without_comments;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// `DECLARE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,11 +126,11 @@ fn name(word: &str) -> Result<String> {
 }
 
 fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }
 
 #[cfg(test)]

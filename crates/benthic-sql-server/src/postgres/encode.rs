@@ -13,7 +13,7 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{date32_to_datetime, time64us_to_time, timestamp_us_to_datetime};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::errors::from_datafusion;
 use bytes::{BufMut, BytesMut};
 use std::fmt::Write;
@@ -135,7 +135,7 @@ fn put_value(body: &mut BytesMut, array: &dyn Array, row: usize, format: i16) ->
         put_plain(body, array, row)?
     }
     let len = i32::try_from(body.len() - start - 4)
-        .map_err(|_| Error::new(ErrorKind::LimitExceeded, "the value is too large for Postgres' protocol"))?;
+        .map_err(|_| Error::limit_exceeded("the value is too large for Postgres' protocol"))?;
     body[start..start + 4].copy_from_slice(&len.to_be_bytes());
     Ok(())
 }
@@ -192,11 +192,11 @@ pub fn put_plain(body: &mut BytesMut, array: &dyn Array, row: usize) -> Result<(
             body.write_str(&text)
         }
     };
-    written.map_err(|_| Error::new(ErrorKind::Internal, "cannot write a value"))
+    written.map_err(|_| Error::internal("cannot write a value"))
 }
 
 fn out_of_range() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "a date or time is outside the calendar")
+    Error::invalid_argument("a date or time is outside the calendar")
 }
 
 fn put_float(
@@ -334,7 +334,7 @@ fn put_numeric(body: &mut BytesMut, text: &str) -> Result<()> {
     while groups.last() == Some(&0) {
         groups.pop();
     }
-    let too_large = |_| Error::new(ErrorKind::LimitExceeded, "the number is too large for the protocol");
+    let too_large = |_| Error::limit_exceeded("the number is too large for the protocol");
     body.put_i16(i16::try_from(groups.len()).map_err(too_large)?);
     body.put_i16(if groups.is_empty() { 0 } else { i16::try_from(weight).map_err(too_large)? });
     body.put_i16(if is_negative && !groups.is_empty() { 0x4000 } else { 0 });

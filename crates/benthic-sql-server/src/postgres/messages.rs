@@ -41,7 +41,7 @@ impl From<io::Error> for End {
 }
 
 pub(super) fn garbage(message: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 /// Reads messages.
@@ -101,7 +101,7 @@ fn body_len(mut head: &[u8], len_bytes_max: usize) -> std::result::Result<usize,
         Some(len) if len <= len_bytes_max => Ok(len),
         Some(_) => {
             let message = "the message is too large";
-            let error = Error::new(ErrorKind::LimitExceeded, message).with("len_bytes_max", len_bytes_max);
+            let error = Error::limit_exceeded(message).with("len_bytes_max", len_bytes_max);
             Err(End::Garbage(error))
         }
         None => Err(End::Garbage(garbage("this is not a message of Postgres' protocol"))),

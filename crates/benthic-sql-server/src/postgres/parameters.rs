@@ -3,7 +3,7 @@
 use super::messages::{Fields, garbage};
 use super::types::{self, TEXT};
 use arrow::datatypes::DataType;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::errors::from_datafusion;
 use bytes::{Buf, Bytes};
 use datafusion::common::ScalarValue;
@@ -89,7 +89,7 @@ fn binary(value: Bytes, oid: u32) -> Result<ScalarValue> {
         18 | 19 | 25 | 114 | 705 | 1042 | 1043 => text(&fields.bytes(len)?, &DataType::Utf8)?,
         _ => {
             let message = "the server does not accept this type in binary format; send it as text";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("type_oid", oid));
+            return Err(Error::unsupported(message).with("type_oid", oid));
         }
     };
     if fields.0.is_empty() { Ok(decoded) } else { Err(wrong_len(())) }
@@ -111,7 +111,7 @@ fn array(value: Bytes, is_binary: bool, item: &DataType) -> Result<ScalarValue> 
 fn push(items: &mut Vec<Option<ScalarValue>>, item: Option<ScalarValue>) -> Result<()> {
     if items.len() == ITEMS_MAX {
         let message = "an array has too many items; send them in several queries";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("items_max", ITEMS_MAX));
+        return Err(Error::limit_exceeded(message).with("items_max", ITEMS_MAX));
     }
     items.push(item);
     Ok(())
@@ -122,8 +122,7 @@ fn binary_items(value: Bytes) -> Result<Vec<Option<ScalarValue>>> {
     let (dimensions, _has_nulls, oid) = (fields.i32()?, fields.i32()?, fields.u32()?);
     let mut items = Vec::new();
     if dimensions > 1 {
-        let message = "the server does not accept arrays of arrays; send one dimension";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported("the server does not accept arrays of arrays; send one dimension"));
     }
     if dimensions == 1 {
         let (count, _first) = (fields.i32()?, fields.i32()?);

@@ -7,7 +7,7 @@ use super::encode::Columns;
 use super::messages::{SEND_BYTES, Writer};
 use crate::queries::{Admission, Planned, Rows};
 use arrow::datatypes::SchemaRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::work::Work;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,11 +104,11 @@ impl<T> Named<T> {
             drop(self.remove(""));
         } else if self.items.contains_key(&name) {
             let message = format!("this {} exists already", self.what);
-            return Err(Error::new(ErrorKind::AlreadyExists, message).with("name", name));
+            return Err(Error::already_exists(message).with("name", name));
         }
         if self.items.len() >= COUNT_MAX || self.len_bytes + len_bytes > BYTES_MAX {
             let message = format!("the connection has too many or too large {}s; close some", self.what);
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
+            return Err(Error::limit_exceeded(message));
         }
         self.len_bytes += len_bytes;
         self.items.insert(name, (item, len_bytes));
@@ -122,10 +122,7 @@ impl<T> Named<T> {
     pub fn get(&mut self, name: &str) -> Result<&mut T> {
         match self.items.get_mut(name) {
             Some((item, _)) => Ok(item),
-            None => {
-                let message = format!("no such {}", self.what);
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("name", name))
-            }
+            None => Err(Error::invalid_argument(format!("no such {}", self.what)).with("name", name)),
         }
     }
 

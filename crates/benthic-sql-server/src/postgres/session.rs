@@ -14,7 +14,7 @@ use crate::statement;
 use crate::users::User;
 use arrow::array::{RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_sql::prepared::PARAMETERS_MAX;
 use benthic_sql::work::Work;
 use bytes::{BufMut, Bytes};
@@ -137,8 +137,7 @@ impl Session {
     ) -> std::result::Result<(Planned, Arc<Work>), Fault> {
         let (planned, work) = self.plan(sql).await?;
         if !planned.parameters.is_empty() {
-            let message = "a statement with parameters must be prepared";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+            return Err(Error::invalid_argument("a statement with parameters must be prepared").into());
         }
         Ok((planned, work))
     }
@@ -165,8 +164,7 @@ impl Session {
             declared.push(fields.u32()?);
         }
         if control::statements(&sql).len() > 1 {
-            let message = "a prepared statement must be a single statement";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("a prepared statement must be a single statement"));
         }
         let sql = control::statements(&sql).first().copied().unwrap_or_default().to_owned();
         let len_bytes = sql.len() + 4 * declared.len();
@@ -222,7 +220,7 @@ impl Session {
         let types = parameter_types(&declared, &planned.parameters);
         if types.len() != values.len() {
             let message = "the values of parameters are too few or too many";
-            let error = Error::new(ErrorKind::InvalidArgument, message).with("got", values.len());
+            let error = Error::invalid_argument(message).with("got", values.len());
             return Err(error.with("parameters", types.len()).into());
         }
         let decoded = values.into_iter().enumerate().map(|(number, value)| {
@@ -422,9 +420,7 @@ impl Session {
                 let value = self.settings.get(&name)?.to_owned();
                 let column = Arc::new(StringArray::from(vec![value]));
                 let row = RecordBatch::try_new(schema_of_show(&name), vec![column]);
-                let row = row.map_err(|error| {
-                    Error::new(ErrorKind::Internal, "cannot show a setting").with_source(error)
-                })?;
+                let row = row.map_err(|error| Error::internal("cannot show a setting").with_source(error))?;
                 let columns = encode::Columns::new(&row, &row.schema(), &[])?;
                 columns.write_row(&mut self.writer, 0, RowForm::Message, true)?;
                 self.writer.complete("SHOW");
@@ -535,8 +531,7 @@ fn check_count(count: usize) -> Result<usize> {
     if count <= PARAMETERS_MAX {
         return Ok(count);
     }
-    let message = "the statement has too many parameters";
-    Err(Error::new(ErrorKind::LimitExceeded, message).with("max", PARAMETERS_MAX))
+    Err(Error::limit_exceeded("the statement has too many parameters").with("max", PARAMETERS_MAX))
 }
 
 /// The verb in the tag of a query's answer.

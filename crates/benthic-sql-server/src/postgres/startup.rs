@@ -155,7 +155,7 @@ async fn log_in(
     // Clients without a database ask for one with the name of the user.
     if ![DATABASE, "postgres", access_key.as_str()].contains(&database.as_str()) {
         let message = format!("no such database; the only one is {DATABASE}, and its schemas are the pools");
-        return Err(End::Garbage(Error::new(ErrorKind::NotFound, message).with("database", database)));
+        return Err(End::Garbage(Error::not_found(message).with("database", database)));
     }
     let settings = settings(parameters).map_err(End::Garbage)?;
     writer.message(b'R', |body| body.put_i32(0));
@@ -228,7 +228,7 @@ fn settings(parameters: BTreeMap<String, String>) -> Result<SessionSettings> {
     for (name, value) in parameters {
         match name.as_str() {
             "replication" if value != "false" => {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no replication"));
+                return Err(Error::unsupported("there is no replication"));
             }
             "options" => {
                 let mut words = value.split_whitespace();

@@ -8,7 +8,7 @@ use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, SortOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::ArrowError;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::{Column, TableSchema};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub fn assign(batch: &RecordBatch, columns: &[&str], table: &TableSchema) -> Res
     }
     let count = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &count)
-        .map_err(|error| Error::new(ErrorKind::Internal, "columns cannot form rows").with_source(error))
+        .map_err(|error| Error::internal("columns cannot form rows").with_source(error))
 }
 
 fn values_of(values: &ArrayRef, column: &Column) -> Result<ArrayRef> {
@@ -38,7 +38,7 @@ fn values_of(values: &ArrayRef, column: &Column) -> Result<ArrayRef> {
         return Ok(Arc::clone(values));
     }
     let failed = |message: &str| {
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::invalid_argument(message)
             .with("column", &column.name)
             .with("type", show_type(to))
             .with("type_of_value", show_type(from))

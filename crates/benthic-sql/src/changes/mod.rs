@@ -20,7 +20,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBat
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Int64Type, Schema, SchemaRef, UInt32Type};
 use assign::assign;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::{FileEntry, Operation, Rows, Snapshot, Writer};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::memory::MemoryStream;
@@ -66,7 +66,7 @@ impl Changed {
         ];
         let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
-        let internal = |error| Error::new(ErrorKind::Internal, "a result cannot be made").with_source(error);
+        let internal = |error| Error::internal("a result cannot be made").with_source(error);
         let rows = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(internal)?;
         let rows =
             MemoryStream::try_new(vec![rows], schema, None).map_err(|error| from_datafusion(&error))?;
@@ -119,7 +119,7 @@ struct Undo(Option<Writer>);
 
 impl Undo {
     fn writer(&mut self) -> Result<&mut Writer> {
-        self.0.as_mut().ok_or_else(|| Error::new(ErrorKind::Internal, "a statement has ended already"))
+        self.0.as_mut().ok_or_else(|| Error::internal("a statement has ended already"))
     }
 
     /// Finishes the writer, or removes its objects.
@@ -159,7 +159,7 @@ async fn next(rows: &mut SendableRecordBatchStream, work: &Work) -> Result<Optio
     let batch = tokio::select! {
         batch = rows.next() => batch,
         () = work.wait_for_stop() => {
-            return Err(Error::new(ErrorKind::Unavailable, "the statement was interrupted; nothing has changed"));
+            return Err(Error::unavailable("the statement was interrupted; nothing has changed"));
         }
     };
     batch.transpose().map_err(|error| from_datafusion(&error))
@@ -214,7 +214,7 @@ async fn apply(
     let mut changed = Changed::default();
     let mut found = FoundRows::default();
     while let Some(batch) = next(&mut rows, work).await? {
-        let unexpected = || Error::new(ErrorKind::Internal, "the query of a change has other columns");
+        let unexpected = || Error::internal("the query of a change has other columns");
         let [object, row, action] = batch.columns().get(..3).ok_or_else(unexpected)? else {
             return Err(unexpected());
         };
@@ -236,7 +236,7 @@ async fn apply(
             let is_written: BooleanArray = action.iter().map(|action| Some(action != Some(DELETE))).collect();
             let values: Vec<usize> = (3..batch.num_columns()).collect();
             let written = batch.project(&values).and_then(|batch| filter_record_batch(&batch, &is_written));
-            let written = written.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+            let written = written.map_err(|error| Error::internal(error.to_string()))?;
             if written.num_rows() > 0 {
                 writer.write(&assign(&written, &columns, &schema)?).await?;
             }
@@ -245,7 +245,7 @@ async fn apply(
     let objects = objects.lock().clone();
     for (place, ranges) in found.objects {
         let entry = objects.get(place as usize);
-        let entry = entry.ok_or_else(|| Error::new(ErrorKind::Internal, "a changed row has no object"))?;
+        let entry = entry.ok_or_else(|| Error::internal("a changed row has no object"))?;
         let listed: u64 = ranges.iter().map(|range| u64::from(range.end - range.start)).sum();
         let rows = Rows::new(ranges, entry.stored_rows()?.of());
         if listed > rows.count() {
@@ -254,7 +254,7 @@ async fn apply(
                     "{} matches a row of the table twice; each row may match once",
                     operation.name().to_uppercase()
                 );
-                return Err(Error::new(ErrorKind::InvalidArgument, message));
+                return Err(Error::invalid_argument(message));
             }
             changed.deleted -= listed - rows.count();
         }
@@ -282,7 +282,7 @@ impl FoundRows {
         }
         if self.ranges > RANGES_MAX {
             let message = "the statement changes too many rows at once; change the table in several steps";
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("ranges_max", RANGES_MAX));
+            return Err(Error::limit_exceeded(message).with("ranges_max", RANGES_MAX));
         }
         Ok(())
     }

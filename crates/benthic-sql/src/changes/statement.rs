@@ -1,7 +1,7 @@
 //! Statements that change tables, and the queries that find the rows that they change.
 
 use crate::relations::quoted;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::Operation;
 use datafusion::common::TableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
@@ -261,7 +261,7 @@ fn branch(clause: &MergeClause, target: &str, source: &str) -> Result<Branch> {
         _ => {
             let message = "a clause of MERGE for rows that are not matched can only INSERT, and the others can only \
                 UPDATE or DELETE";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
     };
     Ok(Branch { condition: Some(condition), action, values })
@@ -289,8 +289,7 @@ fn update_values(assignments: &[Assignment]) -> Result<HashMap<String, String>> 
         };
         let name = column_name(name)?;
         if values.insert(name.clone(), assignment.value.to_string()).is_some() {
-            let message = "a column is set twice";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("column", name));
+            return Err(Error::invalid_argument("a column is set twice").with("column", name));
         }
     }
     Ok(values)
@@ -316,8 +315,7 @@ fn source_name(factor: &TableFactor) -> Result<String> {
         (Some(alias), _) => Ok(alias.name.to_string()),
         (None, TableFactor::Table { name, .. }) => Ok(quoted(reference(name)?.table())),
         (None, _) => {
-            let message = "the source of MERGE needs a name: USING (SELECT …) AS name";
-            Err(Error::new(ErrorKind::InvalidArgument, message))
+            Err(Error::invalid_argument("the source of MERGE needs a name: USING (SELECT …) AS name"))
         }
     }
 }
@@ -335,12 +333,12 @@ fn table_name(name: &ObjectName) -> Result<TableName> {
     match reference.schema() {
         Some(_) if reference.table().contains(':') => {
             let message = "an old snapshot cannot be changed; `benthic table rollback` returns a table to it";
-            Err(Error::new(ErrorKind::InvalidArgument, message).with("table", reference.table()))
+            Err(Error::invalid_argument(message).with("table", reference.table()))
         }
         Some(pool) => Ok(TableName { pool: pool.to_owned(), table: reference.table().to_owned() }),
         None => {
             let message = "a table is POOL.TABLE; `benthic table ls` lists the tables";
-            Err(Error::new(ErrorKind::InvalidArgument, message).with("table", reference.table()))
+            Err(Error::invalid_argument(message).with("table", reference.table()))
         }
     }
 }
@@ -363,7 +361,7 @@ fn refuse(clauses: &[(bool, &str)]) -> Result<()> {
 }
 
 fn unsupported(what: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("not supported: {what}"))
+    Error::unsupported(format!("not supported: {what}"))
 }
 
 pub(super) fn no_such_column(name: &str, columns: &[&str]) -> Error {
@@ -371,10 +369,10 @@ pub(super) fn no_such_column(name: &str, columns: &[&str]) -> Error {
         Some(hint) => format!("the table has no such column; did you mean {hint:?}"),
         None => "the table has no such column".to_owned(),
     };
-    Error::new(ErrorKind::InvalidArgument, message).with("column", name)
+    Error::invalid_argument(message).with("column", name)
 }
 
 pub(super) fn wrong_number(columns: impl Display, values: impl Display) -> Error {
     let message = "the number of values differs from the number of columns";
-    Error::new(ErrorKind::InvalidArgument, message).with("columns", columns).with("values", values)
+    Error::invalid_argument(message).with("columns", columns).with("values", values)
 }

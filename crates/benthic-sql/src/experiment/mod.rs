@@ -8,7 +8,7 @@ use crate::relations::quoted;
 use crate::session::{Settings, SqlSession};
 use crate::work::Work;
 use benthic_core::pushdown::Pushdown;
-use benthic_core::{Error, ErrorKind, Result, Stopwatch, Store};
+use benthic_core::{Error, Result, Stopwatch, Store};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use futures::TryStreamExt;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub async fn measure(
                 let (run, seen) = run(store, &query.sql, way.in_store(&**store)).await?;
                 if before.is_some_and(|before| before != seen) {
                     let message = "two pushdown modes returned different rows";
-                    return Err(Error::new(ErrorKind::Internal, message).with("sql", &query.sql));
+                    return Err(Error::internal(message).with("sql", &query.sql));
                 }
                 before = Some(seen);
                 runs.push(run);

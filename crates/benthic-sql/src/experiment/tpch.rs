@@ -1,7 +1,7 @@
 //! Generates the tables of TPC-H.
 
 use arrow::array::RecordBatchReader;
-use benthic_core::{Environment, Error, ErrorKind, Pool, Result};
+use benthic_core::{Environment, Error, Pool, Result};
 use benthic_table::{Definition, Snapshot, Table, WriterOptions};
 use std::sync::Arc;
 use tpchgen::generators::{
@@ -49,9 +49,8 @@ pub async fn load(
     let table = Table::create(Arc::clone(pool), name, &definition, Environment::default()).await?;
     let mut writer = table.writer(WriterOptions::default()).await?;
     for batch in rows {
-        let batch = batch.map_err(|error| {
-            Error::new(ErrorKind::Internal, "the generator of TPC-H failed").with_source(error)
-        })?;
+        let batch =
+            batch.map_err(|error| Error::internal("the generator of TPC-H failed").with_source(error))?;
         writer.write(&batch).await?;
         written(batch.num_rows() as u64)?;
     }

@@ -2,7 +2,7 @@
 
 use super::local_file::{LocalFile, missing, unreadable};
 use crate::input::Format;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use glob::{MatchOptions, Pattern};
 use std::fs::{self, DirEntry};
 use std::io;
@@ -23,7 +23,7 @@ pub(super) fn find(text: &str) -> Result<(Format, Vec<LocalFile>)> {
             add_directory(&path, &mut paths)?;
             if paths.is_empty() {
                 let message = "the directory has no files; those whose names begin with . or _ do not count";
-                return Err(Error::new(ErrorKind::NotFound, message).with("path", path.display()));
+                return Err(Error::not_found(message).with("path", path.display()));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && text.contains(['*', '?', '[']) => {
@@ -75,7 +75,7 @@ fn add_directory(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
 fn add_matches(pattern: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     let parse = |text: &str| {
         Pattern::new(text).map_err(|error| {
-            let error = Error::new(ErrorKind::InvalidArgument, "the pattern is invalid").with_source(error);
+            let error = Error::invalid_argument("the pattern is invalid").with_source(error);
             error.with("path", pattern.display())
         })
     };
@@ -142,7 +142,7 @@ impl Matches<'_> {
 fn add(path: PathBuf, paths: &mut Vec<PathBuf>) -> Result<()> {
     if paths.len() == FILES_MAX {
         let message = "the path names too many files; name fewer, or load them into a table";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("files_max", FILES_MAX));
+        return Err(Error::limit_exceeded(message).with("files_max", FILES_MAX));
     }
     paths.push(path);
     Ok(())
@@ -156,12 +156,12 @@ fn format_of_all(files: &[LocalFile]) -> Result<Format> {
         let (first, first_path) = *known.get_or_insert((format, path));
         if format != first {
             let message = "the files have different formats; select those of one format, such as 'DIR/*.csv'";
-            return Err(Error::new(ErrorKind::InvalidArgument, message)
+            return Err(Error::invalid_argument(message)
                 .with("path", first_path.display())
                 .with("other_path", path.display()));
         }
     }
-    known.map(|(format, _)| format).ok_or_else(|| Error::new(ErrorKind::Internal, "a path names no file"))
+    known.map(|(format, _)| format).ok_or_else(|| Error::internal("a path names no file"))
 }
 
 /// Refuses a file whose first bytes mark another format than its name.
@@ -174,7 +174,7 @@ fn check_start(format: Format, file: &LocalFile) -> Result<()> {
         Some((.., extension)) => {
             let message =
                 "the file's content has another format than its name; rename it to end in this extension";
-            Err(Error::new(ErrorKind::InvalidArgument, message)
+            Err(Error::invalid_argument(message)
                 .with("path", file.path().display())
                 .with("extension", extension))
         }
@@ -190,5 +190,5 @@ fn unknown_format(path: &Path) -> Error {
              or select other files, such as 'DIR/*.csv'"
         }
     };
-    Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())
+    Error::invalid_argument(message).with("path", path.display())
 }

@@ -1,6 +1,6 @@
 //! One version of a local file.
 
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use bytes::Bytes;
 use std::fs::{File, Metadata, metadata};
 use std::io;
@@ -34,7 +34,7 @@ impl LocalFile {
         let metadata = metadata(&path).map_err(|error| unreadable(error, &path))?;
         if !metadata.is_file() {
             let message = "only regular files can be queried; copy the data to a file first";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         File::open(&path).map_err(|error| unreadable(error, &path))?;
         Ok(LocalFile { path, version: version(&metadata) })
@@ -57,7 +57,7 @@ impl LocalFile {
         let file = File::open(&self.path).map_err(failed)?;
         if version(&file.metadata().map_err(failed)?) != self.version {
             let message = "the file changed while the query ran; run it again";
-            return Err(Error::new(ErrorKind::Conflict, message).with("path", self.path.display()));
+            return Err(Error::conflict(message).with("path", self.path.display()));
         }
         let read = |range: &Range<u64>| {
             let mut data = vec![0; (range.end - range.start) as usize];
@@ -75,12 +75,9 @@ pub(super) fn unreadable(error: io::Error, path: &Path) -> Error {
             return missing("no such file or directory", path);
         }
         io::ErrorKind::PermissionDenied => {
-            let message = "no permission to read this path; `ls -ld` shows who has it";
-            Error::new(ErrorKind::PermissionDenied, message)
+            Error::permission_denied("no permission to read this path; `ls -ld` shows who has it")
         }
-        io::ErrorKind::InvalidInput => {
-            Error::new(ErrorKind::InvalidArgument, "this is not a valid path").with_source(error)
-        }
+        io::ErrorKind::InvalidInput => Error::invalid_argument("this is not a valid path").with_source(error),
         _ => Error::io(Action::Read, "cannot read this path", error),
     };
     found.with("path", path.display())
@@ -92,6 +89,6 @@ pub(super) fn missing(message: &str, path: &Path) -> Error {
     let here = std::env::current_dir().ok().filter(|_| path.is_relative());
     let hint =
         if here.is_some() { "; check the path from the working directory" } else { "; check the path" };
-    let error = Error::new(ErrorKind::NotFound, format!("{message}{hint}")).with("path", path.display());
+    let error = Error::not_found(format!("{message}{hint}")).with("path", path.display());
     here.into_iter().fold(error, |error, here| error.with("directory", here.display()))
 }

@@ -19,7 +19,7 @@ use crate::input::Format;
 use crate::object::DataObject;
 use crate::objects::Objects;
 use crate::work::Work;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use datafusion::catalog::TableProvider;
 use std::sync::Arc;
 
@@ -46,7 +46,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let outcome = tokio::task::spawn_blocking(work).await;
-    outcome.unwrap_or_else(|panic| {
-        Err(Error::new(ErrorKind::Internal, "reading local files failed").with_source(panic))
-    })
+    outcome.unwrap_or_else(|panic| Err(Error::internal("reading local files failed").with_source(panic)))
 }

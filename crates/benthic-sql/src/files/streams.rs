@@ -9,7 +9,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::TableSchema;
 use datafusion::catalog::streaming::StreamingTable;
 use futures::future::ready;
@@ -74,7 +74,7 @@ fn rows(
         let Some((path, batch)) = feed.next().await? else { return Ok(None) };
         let rows = conform(&batch.rows, &schema).map_err(|error| {
             let message = "the rows do not fit the columns of the other files";
-            let error = Error::new(ErrorKind::InvalidArgument, message).with_source(error);
+            let error = Error::invalid_argument(message).with_source(error);
             error.with("path", path.display())
         })?;
         Ok::<_, Error>(Some((rows, (feed, schema))))

@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::reader::FileDecoder;
 use arrow::ipc::{Block, MessageHeader, root_as_message};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::TableSchema;
 use std::io::Read;
 use std::sync::Arc;
@@ -60,10 +60,7 @@ impl ArrowIpc {
         let message = first.message()?;
         let schema = message.header_as_schema().ok_or_else(|| damaged("it does not begin with a schema"))?;
         if !schema.endianness().equals_to_target_endianness() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "the Arrow file has another byte order than this machine",
-            ));
+            return Err(Error::unsupported("the Arrow file has another byte order than this machine"));
         }
         let schema = Arc::new(fb_to_schema(schema));
         let decoder = FileDecoder::new(Arc::clone(&schema), message.version());
@@ -137,8 +134,7 @@ impl Message {
         let mut message = Message { bytes, head_bytes, frame_bytes };
         let body_bytes = u64::try_from(message.message()?.bodyLength()).unwrap_or(u64::MAX);
         if body_bytes > BODY_BYTES_MAX {
-            let error =
-                Error::new(ErrorKind::InvalidArgument, "a batch of the Arrow file is too large, or damaged");
+            let error = Error::invalid_argument("a batch of the Arrow file is too large, or damaged");
             return Err(error.with("len_bytes", body_bytes).with("len_bytes_max", BODY_BYTES_MAX));
         }
         more(from, body_bytes, &mut message.bytes)?;
@@ -177,7 +173,7 @@ fn more(from: &mut impl Read, len_bytes: u64, to: &mut Vec<u8>) -> Result<()> {
 }
 
 fn damaged(how: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, format!("{DAMAGED}: {how}"))
+    Error::invalid_argument(format!("{DAMAGED}: {how}"))
 }
 
 impl Reader for ArrowIpc {

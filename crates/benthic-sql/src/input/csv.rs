@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::csv::reader::{BufReader, Format, ReaderBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::TableSchema;
 use regex::Regex;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Csv {
 impl Csv {
     pub(super) fn open(raw: Raw, delimiter: u8, null: &str) -> Result<Csv> {
         let text = Text::open(raw.stream()).map_err(unreadable)?;
-        let missing = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message));
+        let missing = |message: &str| Err(Error::invalid_argument(message));
         if text.sample.is_empty() {
             return missing(match text.is_whole {
                 true => "the file is empty; the first line of CSV must name the columns",
@@ -36,7 +36,7 @@ impl Csv {
         let null = match null {
             "" => None,
             null => Some(Regex::new(&format!(r"\A{}\z", regex::escape(null))).map_err(|source| {
-                Error::new(ErrorKind::InvalidArgument, "this text cannot represent null").with_source(source)
+                Error::invalid_argument("this text cannot represent null").with_source(source)
             })?),
         };
         // The sample may end within a row.
@@ -70,7 +70,7 @@ impl Reader for Csv {
             };
             if matches!(data_type, DataType::Binary | DataType::FixedSizeBinary(_)) || data_type.is_nested() {
                 let message = "CSV cannot represent values of this type; load them from another format";
-                return Err(Error::new(ErrorKind::Unsupported, message)
+                return Err(Error::unsupported(message)
                     .with("column", field.name())
                     .with("type", crate::syntax::show_type(&data_type)));
             }
@@ -138,7 +138,7 @@ fn widen_guess(data_type: &DataType) -> DataType {
 
 /// Converts Arrow's error about a line: a shorter message, with line and column as context.
 fn explain(error: ArrowError, names: &Schema) -> Error {
-    let wrong = Error::new(ErrorKind::InvalidArgument, UNREADABLE);
+    let wrong = Error::invalid_argument(UNREADABLE);
     match &error {
         ArrowError::CsvError(text) => match number_behind(text, " line ") {
             Some(line) => wrong.with("line", line).with_source(text.clone()),

@@ -5,7 +5,7 @@ use crate::syntax::show_type;
 use arrow::array::{Array, ArrayRef, AsArray, make_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use std::sync::Arc;
 
 /// Whether values of this type are read as text first and then converted by [`values`].
@@ -89,14 +89,14 @@ fn flat_values(text: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, (usize
 }
 
 fn failure(error: arrow::error::ArrowError) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the values do not fit their column's type").with_source(error)
+    Error::invalid_argument("the values do not fit their column's type").with_source(error)
 }
 
 /// An error about one value. It shows the beginning of the value.
 fn unfit(message: &str, value: &str) -> Error {
     const CHARS_MAX: usize = 40;
     let shown: String = value.chars().take(CHARS_MAX).collect();
-    Error::new(ErrorKind::InvalidArgument, message).with("value", shown)
+    Error::invalid_argument(message).with("value", shown)
 }
 
 /// Maximum number of fractional digits of a type, if limited.

@@ -1,7 +1,7 @@
 //! Reads files on a separate thread, a few batches ahead.
 
 use super::{Batch, Options, PoolObject, Source};
-use benthic_core::{Error, ErrorKind, Result, WORKER_THREAD};
+use benthic_core::{Error, Result, WORKER_THREAD};
 use benthic_table::TableSchema;
 use std::path::PathBuf;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -63,7 +63,7 @@ pub fn feed(inputs: Vec<Input>, options: Options, known: TableSchema) -> Result<
         }
     };
     let started = std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(work);
-    let failed = |error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error);
+    let failed = |error| Error::unavailable("cannot start a thread").with_source(error);
     started.map(|_| Feed { from }).map_err(failed)
 }
 

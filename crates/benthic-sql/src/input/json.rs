@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::{Decoder, infer_json_schema_from_iterator};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::TableSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -44,9 +44,9 @@ impl Json {
             let wrong = |error: serde_json::Error| {
                 if text.trim_ascii_start().starts_with(b"[") {
                     let message = "this is an array, but JSON lines have one object per line; convert it with `jq -c '.[]'`";
-                    return Error::new(ErrorKind::InvalidArgument, message).with("line", line);
+                    return Error::invalid_argument(message).with("line", line);
                 }
-                Error::new(ErrorKind::InvalidArgument, UNREADABLE).with("line", line).with_source(error)
+                Error::invalid_argument(UNREADABLE).with("line", line).with_source(error)
             };
             let Names(names) = serde_json::from_slice(text).map_err(wrong)?;
             for name in names {
@@ -71,7 +71,7 @@ impl Reader for Json {
         let fields = self.sample_fields()?;
         if fields.is_empty() {
             let message = "the first lines have no columns; `benthic table create --schema` sets them";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         }
         Ok(Arc::new(Schema::new(fields)))
     }
@@ -176,7 +176,7 @@ impl Lines {
         while !text.is_empty() {
             let read = decoder.decode(text).map_err(failed)?;
             if read == 0 {
-                return Err(Error::new(ErrorKind::InvalidArgument, "a line has more than one JSON object"));
+                return Err(Error::invalid_argument("a line has more than one JSON object"));
             }
             text = &text[read..];
         }
@@ -199,7 +199,7 @@ impl Lines {
 }
 
 fn too_long() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "a line is too long; JSON lines have one object per line")
+    Error::limit_exceeded("a line is too long; JSON lines have one object per line")
         .with("len_bytes_max", LINE_BYTES_MAX)
 }
 

@@ -21,7 +21,7 @@ pub use object::{PoolObject, find_objects};
 pub use reader::{BATCH_BYTES, BATCH_ROWS, Batch, text_if_unknown};
 
 use arrow::datatypes::SchemaRef;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::TableSchema;
 use reader::{Raw, Reader, unreadable};
 use std::fs::File;
@@ -182,7 +182,7 @@ fn open_file(path: &Path) -> Result<File> {
 }
 
 fn directory() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "this is a directory; name the files in it, such as DIR/*.parquet")
+    Error::invalid_argument("this is a directory; name the files in it, such as DIR/*.parquet")
 }
 
 fn unknown_format(is_stdin: bool) -> Error {
@@ -190,13 +190,13 @@ fn unknown_format(is_stdin: bool) -> Error {
         true => "stdin has no file name; give --format parquet, csv, tsv, json or arrow",
         false => "the file name does not tell the format; give --format parquet, csv, tsv, json or arrow",
     };
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 /// Runs code of a format. Converts panics, which a damaged file may cause, to errors, and adds the
 /// file name to errors.
 fn catch_panic<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    let gave_up = |_| Error::new(ErrorKind::InvalidArgument, "the file is damaged; its reader panicked");
+    let gave_up = |_| Error::invalid_argument("the file is damaged; its reader panicked");
     outcome.map_err(gave_up).flatten().map_err(|error| error.with("path", name))
 }

@@ -49,11 +49,10 @@ pub async fn find_objects(pool: &Arc<dyn Pool>, at: &ObjectAddress) -> Result<Ve
     }
     let name = at.object.name();
     let Some(first_wildcard) = name.find(['*', '?', '[']) else {
-        return Err(named(Error::new(ErrorKind::NotFound, "no such object; `benthic ls POOL` lists them")));
+        return Err(named(Error::not_found("no such object; `benthic ls POOL` lists them")));
     };
-    let pattern = Pattern::new(name).map_err(|error| {
-        named(Error::new(ErrorKind::InvalidArgument, "the pattern is invalid").with_source(error))
-    })?;
+    let pattern = Pattern::new(name)
+        .map_err(|error| named(Error::invalid_argument("the pattern is invalid").with_source(error)))?;
     let mut request = ListRequest {
         namespaces: Namespaces::One(at.object.namespace().to_owned()),
         prefix: name[..first_wildcard].to_owned(),
@@ -66,9 +65,7 @@ pub async fn find_objects(pool: &Arc<dyn Pool>, at: &ObjectAddress) -> Result<Ve
         objects.extend(page.objects.into_iter().filter(is_match));
         if objects.len() > OBJECTS_MAX {
             let message = "the pattern matches too many objects; load them in several steps";
-            return Err(named(
-                Error::new(ErrorKind::LimitExceeded, message).with("objects_max", OBJECTS_MAX),
-            ));
+            return Err(named(Error::limit_exceeded(message).with("objects_max", OBJECTS_MAX)));
         }
         match page.next {
             Some(next) => request.after = Some(next),
@@ -76,7 +73,7 @@ pub async fn find_objects(pool: &Arc<dyn Pool>, at: &ObjectAddress) -> Result<Ve
         }
     }
     if objects.is_empty() {
-        return Err(named(Error::new(ErrorKind::NotFound, "no object matches this pattern")));
+        return Err(named(Error::not_found("no object matches this pattern")));
     }
     objects.sort_unstable_by(|one, other| one.name().cmp(other.name()));
     let found = objects.into_iter().map(|object| PoolObject::find(pool, object));
@@ -121,8 +118,7 @@ impl PoolObject {
         let read = block_on(self.pool.fetch(&self.object, fetch));
         read.map(|(data, _)| data).map_err(|error| match error.kind() {
             ErrorKind::Conflict | ErrorKind::NotFound => {
-                let message = "the object was changed while it was read; load it again";
-                Error::new(ErrorKind::Conflict, message).with_source(error)
+                Error::conflict("the object was changed while it was read; load it again").with_source(error)
             }
             _ => error,
         })

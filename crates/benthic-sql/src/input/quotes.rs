@@ -1,6 +1,6 @@
 //! Finds a quote that is not closed.
 
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use std::io::{self, Read};
 
 /// Passes CSV through, and fails at its end if a quote is open. The CSV reader would return the
@@ -49,7 +49,7 @@ impl<R: Read> Read for Quotes<R> {
         }
         match self.quoting {
             Quoting::Quoted { opened } if read == 0 && !to.is_empty() => {
-                let error = Error::new(ErrorKind::InvalidArgument, "a quote is not closed");
+                let error = Error::invalid_argument("a quote is not closed");
                 Err(io::Error::other(error.with("line", opened)))
             }
             _ => Ok(read),

@@ -4,7 +4,7 @@ use super::object::ObjectStream;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_table::TableSchema;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -91,6 +91,6 @@ pub(super) fn unreadable(error: io::Error) -> Error {
 pub(super) fn format_error(message: &str, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) if source.kind() != io::ErrorKind::UnexpectedEof => unreadable(source),
-        other => Error::new(ErrorKind::InvalidArgument, message).with_source(other),
+        other => Error::invalid_argument(message).with_source(other),
     }
 }

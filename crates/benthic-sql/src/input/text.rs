@@ -1,7 +1,7 @@
 //! Text input: a sample for type inference, and a count of the bytes read.
 
 use super::reader::{BATCH_BYTES, BATCH_ROWS};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use std::io::{self, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,7 @@ impl Read for Metered {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.meter.bytes.load(Ordering::Relaxed) > READ_BYTES_MAX {
             let message = "a few rows are too large; check for a quote that is not closed";
-            let error = Error::new(ErrorKind::LimitExceeded, message).with("len_bytes_max", READ_BYTES_MAX);
+            let error = Error::limit_exceeded(message).with("len_bytes_max", READ_BYTES_MAX);
             return Err(io::Error::other(error));
         }
         let read = self.from.read(to)?;

@@ -1,7 +1,7 @@
 //! A small lexer for types, columns and partitionings.
 
 use crate::relations::quoted;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// A text that is consumed from the left.
 pub(super) struct Lexer<'a> {
@@ -100,7 +100,7 @@ impl<'a> Lexer<'a> {
 
     /// An error at the current position.
     pub(super) fn error(&self, message: &str) -> Error {
-        let error = Error::new(ErrorKind::InvalidArgument, message).with("got", self.whole);
+        let error = Error::invalid_argument(message).with("got", self.whole);
         if self.rest.is_empty() { error } else { error.with("at", self.rest) }
     }
 }

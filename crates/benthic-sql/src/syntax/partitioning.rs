@@ -1,7 +1,7 @@
 //! Parses and prints partitionings.
 
 use super::lexer::{Lexer, show_name};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_table::{Partitioning, Ranges, TableSchema};
 
 /// A partitioning that refers to its column by name.
@@ -53,7 +53,7 @@ pub fn parse_partitioning(text: &str) -> Result<PartitionBy> {
 
 fn unknown(text: &str) -> Error {
     let message = "a partitioning is rows, hash(COLUMN, BUCKETS), range(COLUMN, day|month|year) or range(COLUMN, BOUND, …)";
-    Error::new(ErrorKind::InvalidArgument, message).with("got", text)
+    Error::invalid_argument(message).with("got", text)
 }
 
 fn ranges(lexer: &mut Lexer<'_>) -> Result<Ranges> {

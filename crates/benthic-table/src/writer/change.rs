@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 use crate::writer::commit::Replaced;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_index::{Definition as Index, Rows};
 use futures::stream::TryStreamExt;
 use std::collections::BTreeMap;
@@ -95,8 +95,7 @@ impl Change {
 }
 
 fn conflict() -> Error {
-    let message = "another change of the table came first, and affects the same rows; repeat this one";
-    Error::new(ErrorKind::Conflict, message)
+    Error::conflict("another change of the table came first, and affects the same rows; repeat this one")
 }
 
 impl Snapshot {
@@ -124,7 +123,7 @@ impl Writer {
     pub fn delete(&mut self, entry: &FileEntry, rows: &Rows) -> Result<()> {
         let change = self.change.as_mut().filter(|_| u64::from(rows.of()) == entry.rows);
         let Some(change) = change else {
-            return Err(Error::new(ErrorKind::Internal, "a writer cannot delete these rows"));
+            return Err(Error::internal("a writer cannot delete these rows"));
         };
         if rows.is_empty() {
             return Ok(());

@@ -57,7 +57,7 @@ impl Writer {
             }
             if !head.has_intent(writer) {
                 let message = "a vacuum removed this writer because it took too long; write the rows again";
-                return Err(table.heads.add_context(Error::new(ErrorKind::Conflict, message)));
+                return Err(table.heads.add_context(Error::conflict(message)));
             }
             self.check_columns(&head).map_err(|error| table.heads.add_context(error))?;
             let mut all = head.lists_of(head.current()?.0);
@@ -86,9 +86,9 @@ impl Writer {
             }
             if all.len() > LISTS_MAX {
                 let message = "the table has too many file lists; use larger data objects";
-                return Err(table.heads.add_context(
-                    Error::new(ErrorKind::LimitExceeded, message).with("lists_max", LISTS_MAX),
-                ));
+                return Err(table
+                    .heads
+                    .add_context(Error::limit_exceeded(message).with("lists_max", LISTS_MAX)));
             }
             let schema = head.current()?.0.schema;
             let names = all.iter().map(|list| list.object).collect();
@@ -106,8 +106,7 @@ impl Writer {
         };
         remove_unused_lists(&table, &head, writer, self.next_list).await;
         let snapshot = head.snapshots.iter().find(|snapshot| snapshot.writer == writer).cloned();
-        let snapshot =
-            snapshot.ok_or_else(|| Error::new(ErrorKind::Internal, "a commit is not in its head"))?;
+        let snapshot = snapshot.ok_or_else(|| Error::internal("a commit is not in its head"))?;
         Snapshot::new(&table, &Arc::new(head), &snapshot)
     }
 
@@ -125,7 +124,7 @@ impl Writer {
             true => Ok(()),
             false => {
                 let message = "the table was rolled back to other columns meanwhile; write the rows again";
-                Err(Error::new(ErrorKind::Conflict, message))
+                Err(Error::conflict(message))
             }
         }
     }
@@ -171,7 +170,7 @@ async fn copy(
 fn explain_missing_list(table: &Table, error: Error) -> Error {
     match error.kind() {
         ErrorKind::NotFound => {
-            let lost = Error::new(ErrorKind::Corrupt, "a file list of the table is lost");
+            let lost = Error::corrupt("a file list of the table is lost");
             table.heads.add_context(lost.with_source(error))
         }
         _ => table.heads.add_context(error),

@@ -148,9 +148,7 @@ impl Table {
                 }
                 if head.intents.len() >= INTENTS_MAX {
                     let message = "the table has too many writers; vacuum it to remove abandoned writers";
-                    return Err(
-                        Error::new(ErrorKind::LimitExceeded, message).with("writers_max", INTENTS_MAX)
-                    );
+                    return Err(Error::limit_exceeded(message).with("writers_max", INTENTS_MAX));
                 }
                 head.intents.push(Intent { writer: id, time_ms });
                 Ok(())
@@ -274,7 +272,7 @@ impl Writer {
             Ok(((false, None), _)) if self.may_be_committed => {
                 let message = "a vacuum removed the writer or its snapshot; read the table's rows to find out whether it \
                     committed";
-                return Err(self.table.heads.add_context(Error::new(ErrorKind::OutcomeUnknown, message)));
+                return Err(self.table.heads.add_context(Error::outcome_unknown(message)));
             }
             Ok(((_, None), _)) => {}
             // A forced drop removed the table; only this writer knows these objects.
@@ -316,7 +314,7 @@ impl Writer {
         };
         let place = self.schema.columns().iter().position(|column| column.id == field);
         let column = place.map(|place| batch.column(place));
-        let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "no column to partition by"))?;
+        let column = column.ok_or_else(|| Error::internal("no column to partition by"))?;
         let partitions = self.partitioning.of(column)?;
         let mut rows: HashMap<Option<i64>, Vec<u32>> = HashMap::new();
         for (row, partition) in (0..).zip(&partitions) {
@@ -336,9 +334,10 @@ impl Writer {
         if !self.buffers.contains_key(&partition) && self.buffers.len() > PARTITIONS_MAX {
             let message =
                 "the data have too many partitions; partition by a coarser unit, or sort the data first";
-            return Err(self.table.heads.add_context(
-                Error::new(ErrorKind::LimitExceeded, message).with("partitions_max", PARTITIONS_MAX),
-            ));
+            return Err(self
+                .table
+                .heads
+                .add_context(Error::limit_exceeded(message).with("partitions_max", PARTITIONS_MAX)));
         }
         let bytes = rows_bytes(&batch);
         let buffer = self.buffers.entry(partition).or_default();

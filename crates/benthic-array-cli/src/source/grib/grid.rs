@@ -5,7 +5,7 @@
 //! such as those of reduced grids, have one dimension `values`.
 
 use super::octets::Section;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::f64::consts::PI;
 
 /// Limit on the points of a field. A message of constant values is small, even if it claims to be
@@ -260,11 +260,11 @@ fn reduced_points(section: &Section<'_>, rows: u16) -> Result<u32> {
 }
 
 fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "the grid of a GRIB message is damaged")
+    Error::corrupt("the grid of a GRIB message is damaged")
 }
 
 fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl LocalFile {
 }
 
 fn corrupt(message: &str, offset_bytes: u64) -> Error {
-    Error::new(ErrorKind::Corrupt, message).with("offset_bytes", offset_bytes)
+    Error::corrupt(message).with("offset_bytes", offset_bytes)
 }
 
 /// Separates unsupported features, which concern one field, from other errors.
@@ -89,7 +89,7 @@ pub fn read(file: &LocalFile) -> Result<Fields> {
     while let Some(start) = next_message(file, at)? {
         at = fields.read_message(file, start).map_err(|error| error.with("message_offset_bytes", start))?;
         if fields.fields.len() as u64 > CHUNKS_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the file has too many fields; split it")
+            return Err(Error::limit_exceeded("the file has too many fields; split it")
                 .with("fields_max", CHUNKS_MAX));
         }
     }
@@ -297,11 +297,8 @@ impl Fields {
             return Ok(grid.clone());
         }
         if self.grids.len() == GRIDS_MAX {
-            return Err(Error::new(
-                ErrorKind::LimitExceeded,
-                "the file has too many different grids; split it",
-            )
-            .with("grids_max", GRIDS_MAX));
+            return Err(Error::limit_exceeded("the file has too many different grids; split it")
+                .with("grids_max", GRIDS_MAX));
         }
         let grid = outcome(parse(&Section(&section)))?.map(Rc::new);
         self.grids.insert(section, grid.clone());

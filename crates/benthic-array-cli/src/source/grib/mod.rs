@@ -18,7 +18,7 @@ mod product;
 use super::{Skipped, SourceGroup};
 use array::Variable;
 use benthic_array::AttributeValue;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::{local, units};
 use coordinates::Coordinates;
 use grid::Grid;
@@ -60,11 +60,9 @@ pub fn read(file: File, path: &Path, skipped: &mut Vec<Skipped>) -> Result<Sourc
     match skipped.first() {
         Some(first) if arrays.is_empty() => {
             let message = format!("no field of the file can become an array: {}", first.reason);
-            Err(Error::new(ErrorKind::Unsupported, message).with("variable", &first.path))
+            Err(Error::unsupported(message).with("variable", &first.path))
         }
-        None if arrays.is_empty() => {
-            Err(Error::new(ErrorKind::Corrupt, "the file has no GRIB message with a field"))
-        }
+        None if arrays.is_empty() => Err(Error::corrupt("the file has no GRIB message with a field")),
         _ => {
             let attributes = vec![("Conventions".to_owned(), AttributeValue::Text("CF-1.7".to_owned()))];
             Ok(SourceGroup { attributes, arrays, groups: Vec::new() })

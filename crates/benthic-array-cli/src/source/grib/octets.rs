@@ -1,6 +1,6 @@
 //! Numbers in the sections of a message. The manual counts octets from 1.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// A section, or the beginning of a message.
 pub struct Section<'a>(pub &'a [u8]);
@@ -9,7 +9,7 @@ impl Section<'_> {
     pub fn bytes<const N: usize>(&self, octet: usize) -> Result<[u8; N]> {
         let rest = octet.checked_sub(1).and_then(|at| self.0.get(at..));
         let bytes = rest.and_then(<[u8]>::first_chunk).copied();
-        bytes.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a section of a GRIB message is too short"))
+        bytes.ok_or_else(|| Error::corrupt("a section of a GRIB message is too short"))
     }
 
     pub fn u8(&self, octet: usize) -> Result<u8> {

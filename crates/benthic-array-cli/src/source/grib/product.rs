@@ -2,7 +2,7 @@
 
 use super::octets::Section;
 use super::parameters::{Details, Parameter};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 
 /// The axes beside those of the grid, in the order of an array.
 pub const AXES: usize = 4;
@@ -59,7 +59,7 @@ impl Product {
             12 => (None, Some(35), Some(37)),
             _ => {
                 let message = format!("its kind of product (template 4.{template}) is not supported");
-                return Err(Error::new(ErrorKind::Unsupported, message));
+                return Err(Error::unsupported(message));
             }
         };
         let time = date_time(identification, 13)?;
@@ -149,7 +149,7 @@ fn seconds(year: i64, [month, day, hour, minute, second]: [u8; 5]) -> Result<i64
     let is_valid =
         (1..=12).contains(&month) && (1..=31).contains(&day) && hour <= 24 && minute < 60 && second <= 60;
     if !is_valid || year < 0 {
-        return Err(Error::new(ErrorKind::Unsupported, "its time is not a date"));
+        return Err(Error::unsupported("its time is not a date"));
     }
     // Years from March, so that a leap day is the last of a year.
     let (month, year) = match month {
@@ -175,8 +175,7 @@ fn time_unit(code: u8, is_edition_1: bool) -> Result<i64> {
         14 if is_edition_1 => HOUR / 2,
         13 | 254 => 1,
         _ => {
-            let message = "its step is in months or years, which have no fixed length";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(Error::unsupported("its step is in months or years, which have no fixed length"));
         }
     })
 }

@@ -17,8 +17,7 @@ unsafe fn name<'a>(name: *const c_char) -> Result<&'a str> {
     text.map_err(|error| match error.kind() {
         // As with monitors.
         ErrorKind::LimitExceeded => {
-            Error::new(ErrorKind::InvalidArgument, "an application, a key or a value is too long")
-                .with_source(error)
+            Error::invalid_argument("an application, a key or a value is too long").with_source(error)
         }
         _ => error,
     })

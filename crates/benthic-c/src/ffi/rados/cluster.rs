@@ -5,7 +5,7 @@ use crate::ffi::args::{Out, item, pool_name, text};
 use crate::handles::HANDLES;
 use crate::rados::cluster::Cluster;
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -211,7 +211,7 @@ api! {
         _len: *mut usize,
     ) {
         self::cluster(cluster)?;
-        Err(Error::new(ErrorKind::NotFound, "a directory has no monitors"))
+        Err(Error::not_found("a directory has no monitors"))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::ffi::args::{item, text};
 use crate::rados::cluster::Cluster;
 use crate::rados::code;
 use crate::rados::command::{Answer, COMMAND_BYTES_MAX, run};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{c_char, c_int};
 
 /// Where the output and the status of a command go, and their lengths.
@@ -61,7 +61,7 @@ api! {
     ) {
         answer(cluster, [(out, out_len), (status, status_len)], |cluster| {
             if count != 1 || command.is_null() {
-                return Err(Error::new(ErrorKind::InvalidArgument, "a command is one JSON text"));
+                return Err(Error::invalid_argument("a command is one JSON text"));
             }
             run(cluster, text(command.read_unaligned(), "cmd", COMMAND_BYTES_MAX)?)
         })

@@ -19,7 +19,7 @@ mod write_op;
 use crate::ffi::args::{Out, copy_to};
 use crate::rados::code;
 use benthic_core::error::errno;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -134,7 +134,7 @@ impl<T> ResultPointer<T> {
 }
 
 fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, message)
+    Error::unsupported(message)
 }
 
 /// The texts, each with a NUL.

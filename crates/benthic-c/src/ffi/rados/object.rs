@@ -10,7 +10,7 @@ use benthic_classes::lock::client::LockRequest;
 use benthic_classes::lock::wire::Mode;
 use benthic_core::error::errno;
 use benthic_core::op::WriteOp;
-use benthic_core::{ClassCall, Error, ErrorKind, Fetch, Result, limits};
+use benthic_core::{ClassCall, Error, Fetch, Result, limits};
 use bytes::Bytes;
 use std::ffi::{c_char, c_int, c_long};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub unsafe fn repeated(pattern: *const c_char, len: usize, write_len: usize) -> 
     // SAFETY: the caller's promise.
     let pattern = unsafe { data(pattern, len)? };
     if pattern.is_empty() || !write_len.is_multiple_of(pattern.len()) {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the length is no multiple of the pattern's"));
+        return Err(Error::invalid_argument("the length is no multiple of the pattern's"));
     }
     Ok(pattern.repeat(write_len / pattern.len()).into())
 }
@@ -330,7 +330,7 @@ api! {
     ) {
         let owner = lock_text(client)?;
         if owner.strip_prefix("client.").and_then(|number| number.parse::<u64>().ok()).is_none() {
-            let error = Error::new(ErrorKind::InvalidArgument, "the client is not of the form client.NUMBER");
+            let error = Error::invalid_argument("the client is not of the form client.NUMBER");
             return Err(error.with("client", owner));
         }
         unlock(&item(io)?, object, [name, cookie], owner.to_owned())

@@ -10,7 +10,7 @@ use crate::rados::ioctx::{Ioctx, Work};
 use crate::rados::list::Entries;
 use crate::rados::read::{Building, Step, compare, operate, page};
 use benthic_core::op::{ReadOutput, ReadStep};
-use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_core::{Error, Result, limits};
 use bytes::Bytes;
 use std::ffi::{c_char, c_int, c_uchar};
 use std::ptr::null_mut;
@@ -23,7 +23,7 @@ fn add(op: Handle, step: impl FnOnce() -> Result<Step>) -> Result<()> {
     let mut parts = op.0.lock();
     match step {
         Ok(_) if parts.steps.len() >= limits::OPERATION_STEPS_MAX => {
-            parts.error = Some(Error::new(ErrorKind::LimitExceeded, "too many steps in one operation"));
+            parts.error = Some(Error::limit_exceeded("too many steps in one operation"));
         }
         Ok(step) => parts.steps.push(step),
         Err(error) => parts.error = Some(error),
@@ -109,7 +109,7 @@ void_api! {
             let given = given?;
             let compared = move |output| match output {
                 ReadOutput::Data(stored) => compare(&stored, &given),
-                _ => code(&Error::new(ErrorKind::Internal, "the reply does not fit the request")),
+                _ => code(&Error::internal("the reply does not fit the request")),
             };
             let step = ReadStep::Read { offset_bytes: offset, len_bytes: len as u64 };
             Ok(Step { step, output: Box::new(compared), result: Box::new(move |code| result.set(code)) })

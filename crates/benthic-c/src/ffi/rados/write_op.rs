@@ -8,7 +8,7 @@ use crate::rados::completion::Completion;
 use crate::rados::ioctx::{Ioctx, Work};
 use crate::rados::write::{Building, Check, Parts, operate};
 use benthic_core::op::{Compare, WriteStep};
-use benthic_core::{Error, ErrorKind, Result, limits};
+use benthic_core::{Error, Result, limits};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
@@ -60,11 +60,11 @@ pub unsafe fn omap_key(key: *const c_char) -> Result<Bytes> {
     // SAFETY: the caller's promise. Keys need not be UTF-8, so `text` does not do.
     unsafe {
         if key.is_null() {
-            return Err(Error::new(ErrorKind::InvalidArgument, "an omap key is NULL"));
+            return Err(Error::invalid_argument("an omap key is NULL"));
         }
         let is_end = |at: &usize| key.add(*at).read() == 0;
         if !(0..=limits::OMAP_KEY_BYTES_MAX).any(|at| is_end(&at)) {
-            return Err(Error::new(ErrorKind::LimitExceeded, "an omap key is too long"));
+            return Err(Error::limit_exceeded("an omap key is too long"));
         }
         Ok(Bytes::copy_from_slice(CStr::from_ptr(key).to_bytes()))
     }
@@ -73,10 +73,10 @@ pub unsafe fn omap_key(key: *const c_char) -> Result<Bytes> {
 /// A list of omap keys.
 pub unsafe fn omap_keys(keys: *const *const c_char, count: usize) -> Result<Vec<Bytes>> {
     if count as u64 > limits::OPERATION_BYTES_MAX / limits::ENTRY_BYTES {
-        return Err(Error::new(ErrorKind::LimitExceeded, "too many omap keys").with("keys", count));
+        return Err(Error::limit_exceeded("too many omap keys").with("keys", count));
     }
     if count > 0 && keys.is_null() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the list of omap keys is NULL"));
+        return Err(Error::invalid_argument("the list of omap keys is NULL"));
     }
     // SAFETY: the caller's promise.
     (0..count).map(|at| unsafe { omap_key(keys.add(at).read()) }).collect()
@@ -90,7 +90,7 @@ unsafe fn name(name: *const c_char) -> Result<String> {
 fn comparison(number: u8) -> Result<Compare> {
     const ALL: [Compare; 6] = [Compare::Eq, Compare::Ne, Compare::Gt, Compare::Ge, Compare::Lt, Compare::Le];
     let found = usize::from(number).checked_sub(1).and_then(|at| ALL.get(at));
-    found.copied().ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "there is no such comparison"))
+    found.copied().ok_or_else(|| Error::invalid_argument("there is no such comparison"))
 }
 
 /// The operation, which is empty afterwards, on an object.
@@ -207,7 +207,7 @@ void_api! {
         let entries = || {
             let keys = omap_keys(keys, count)?;
             if count > 0 && (values.is_null() || lens.is_null()) {
-                return Err(Error::new(ErrorKind::InvalidArgument, "the list of omap values is NULL"));
+                return Err(Error::invalid_argument("the list of omap values is NULL"));
             }
             let value = |(at, key)| Ok((key, data(values.add(at).read(), lens.add(at).read())?));
             keys.into_iter().enumerate().map(value).collect::<Result<BTreeMap<Bytes, Bytes>>>()

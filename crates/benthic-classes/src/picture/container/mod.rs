@@ -14,7 +14,7 @@ mod tests;
 
 pub use jpeg::SCANS_MAX;
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use std::fmt;
 
 /// Limit of an image's pixels.
@@ -105,10 +105,10 @@ impl<'a> UnparsedBytes<'a> {
 
 fn check_size(width: u32, height: u32) -> Result<()> {
     if width == 0 || height == 0 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the image has no pixels"));
+        return Err(Error::invalid_argument("the image has no pixels"));
     }
     if width.max(height) > SIDE_MAX || u64::from(width) * u64::from(height) > PIXELS_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the image has too many pixels; scale it down")
+        return Err(Error::limit_exceeded("the image has too many pixels; scale it down")
             .with("width", width)
             .with("height", height)
             .with("pixels_max", PIXELS_MAX)
@@ -118,15 +118,13 @@ fn check_size(width: u32, height: u32) -> Result<()> {
 }
 
 fn too_many(what: &str, max: usize) -> Error {
-    Error::new(ErrorKind::LimitExceeded, format!("the image has too many {what}; export it again"))
-        .with("max", max)
+    Error::limit_exceeded(format!("the image has too many {what}; export it again")).with("max", max)
 }
 
 fn truncation() -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the image is cut off")
+    Error::invalid_argument("the image is cut off")
 }
 
 fn broken(why: &str) -> Error {
-    let message = format!("the image is broken, or of a kind that cannot be decoded: {why}");
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(format!("the image is broken, or of a kind that cannot be decoded: {why}"))
 }

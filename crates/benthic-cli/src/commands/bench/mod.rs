@@ -170,7 +170,7 @@ async fn read(name: &'static str, args: &ReadArgs, session: &Session) -> Outcome
             "nothing to read; `benthic bench write {} --keep --label {}` creates objects",
             load.pool, load.label
         );
-        return Err(Error::new(ErrorKind::NotFound, message).into());
+        return Err(Error::not_found(message).into());
     }
     session.check_writable().await?;
     let payload = payload(*size)?;
@@ -226,12 +226,9 @@ async fn read_objects(
         let size_bytes = size_of(object)?;
         let data = pool.read_range(object, 0, size_bytes).await?;
         if data.len() as u64 != size_bytes {
-            return Err(Error::new(
-                ErrorKind::Corrupt,
-                "the object has another length than `bench write` gave it",
-            )
-            .with("object", object)
-            .with("len_bytes", data.len()));
+            return Err(Error::corrupt("the object has another length than `bench write` gave it")
+                .with("object", object)
+                .with("len_bytes", data.len()));
         }
         Ok(Some(size_bytes))
     };
@@ -327,14 +324,14 @@ pub async fn remove(pool: &Arc<dyn Pool>, label: &str) -> Result<()> {
 fn size_of(object: &ObjectId) -> Result<u64> {
     object.name().split('-').next().and_then(|size| size.parse().ok()).ok_or_else(|| {
         let message = "`bench write` did not create this object; remove it or use another pool";
-        Error::new(ErrorKind::InvalidArgument, message).with("object", object)
+        Error::invalid_argument(message).with("object", object)
     })
 }
 
 fn payload(size_bytes: u64) -> Result<Bytes> {
     if size_bytes > limits::OPERATION_BYTES_MAX {
         let message = "the benchmark writes an object in one operation, which takes at most 64 MiB";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("size_bytes", size_bytes));
+        return Err(Error::limit_exceeded(message).with("size_bytes", size_bytes));
     }
     let len_bytes = usize::try_from(size_bytes + PAYLOAD_SHIFTS).unwrap_or(usize::MAX);
     Ok(Noise::new(size_bytes).bytes(len_bytes).into())

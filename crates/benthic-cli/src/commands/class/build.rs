@@ -2,7 +2,7 @@
 //! language, and adds the manifest.
 
 use super::language::{Language, c_sources};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::{NewFile, failed, read_file};
 use benthic_program::session::Session;
@@ -79,7 +79,7 @@ fn compile_rust(dir: &Path) -> Result<PathBuf> {
     )?;
     if !Path::new(libraries.trim()).exists() {
         let message = "Rust cannot compile to WebAssembly here; `rustup target add wasm32-unknown-unknown` installs what is missing";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported(message));
     }
     let target_dir = dir.join("target");
     let mut cargo = Command::new("cargo");
@@ -98,12 +98,12 @@ fn compile_rust(dir: &Path) -> Result<PathBuf> {
         (Some(module), None) => Ok(module),
         (None, _) => {
             let message = "cargo built no module; Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`";
-            Err(Error::new(ErrorKind::NotFound, message).with("dir", built.display()))
+            Err(Error::not_found(message).with("dir", built.display()))
         }
         (Some(_), Some(_)) => {
             let message =
                 "cargo built several modules; remove the directory `target` if the package was renamed";
-            Err(Error::new(ErrorKind::InvalidArgument, message).with("dir", built.display()))
+            Err(Error::invalid_argument(message).with("dir", built.display()))
         }
     }
 }
@@ -130,8 +130,9 @@ fn compile_zig(dir: &Path) -> Result<PathBuf> {
     let is_installed =
         |words: &&&[&str]| command(words).arg("version").output().is_ok_and(|run| run.status.success());
     let Some(words) = PROGRAMS.iter().find(is_installed) else {
-        let message = "zig is missing; install Zig, for example with `pip install ziglang`";
-        return Err(Error::new(ErrorKind::Unsupported, message));
+        return Err(Error::unsupported(
+            "zig is missing; install Zig, for example with `pip install ziglang`",
+        ));
     };
     let mut zig = command(words);
     zig.args(["build-exe", "main.zig", "-target", "wasm32-freestanding", "-O", "ReleaseSafe", "-fstrip"])
@@ -192,12 +193,12 @@ fn output(command: &mut Command, needed: &str) -> Result<String> {
         } else {
             format!("{program} cannot be started")
         };
-        Error::new(ErrorKind::Unsupported, message).with_source(error)
+        Error::unsupported(message).with_source(error)
     })?;
     if run.status.success() {
         return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
     }
     let printed = String::from_utf8_lossy(&run.stderr);
     let printed = printed.get(..printed.floor_char_boundary(OUTPUT_BYTES_MAX)).unwrap_or_default();
-    Err(Error::new(ErrorKind::InvalidArgument, format!("{program} failed:\n{}", printed.trim_end())))
+    Err(Error::invalid_argument(format!("{program} failed:\n{}", printed.trim_end())))
 }

@@ -102,7 +102,7 @@ impl Content {
             Content::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
             Content::Base64(Base64 { base64 }) => base64_simd::STANDARD
                 .decode_to_vec(base64)
-                .map_err(|_| Error::new(ErrorKind::InvalidArgument, "this is not Base64"))?
+                .map_err(|_| Error::invalid_argument("this is not Base64"))?
                 .into(),
             Content::File(File { file }) => {
                 let path = dir.join(file);
@@ -124,19 +124,16 @@ impl Content {
 pub fn read(file: &Path) -> Result<Vec<Case>> {
     if !file.exists() {
         let message = "there is no file with cases; create cases.json (docs/guide/classes.md, \"Test and profile\"), or name one with --cases";
-        return Err(Error::new(ErrorKind::NotFound, message).with("file", file.display()));
+        return Err(Error::not_found(message).with("file", file.display()));
     }
     check_len(file, FILE_BYTES_MAX)?;
     let json = read_file(file)?.data;
     let cases: Vec<Case> = serde_json::from_slice(&json).map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, format!("the cases are not valid: {error}"))
-            .with("file", file.display())
+        Error::invalid_argument(format!("the cases are not valid: {error}")).with("file", file.display())
     })?;
     for case in &cases {
         let refused = |message: &str| {
-            Err(Error::new(ErrorKind::InvalidArgument, message)
-                .with("case", &case.name)
-                .with("file", file.display()))
+            Err(Error::invalid_argument(message).with("case", &case.name).with("file", file.display()))
         };
         if case.object.is_none() && !(case.xattrs.is_empty() && case.omap.is_empty()) {
             return refused("an object that is missing has no attributes and no omap; give it an \"object\"");
@@ -161,8 +158,7 @@ impl Expect {
 fn check_len(file: &Path, len_bytes_max: u64) -> Result<()> {
     let metadata = fs::metadata(file).map_err(failed("cannot read the file", file))?;
     if !metadata.is_file() {
-        let message = "this is not a regular file";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("file", file.display()));
+        return Err(Error::invalid_argument("this is not a regular file").with("file", file.display()));
     }
     if metadata.len() > len_bytes_max {
         return Err(too_large(len_bytes_max).with("file", file.display()));
@@ -171,7 +167,7 @@ fn check_len(file: &Path, len_bytes_max: u64) -> Result<()> {
 }
 
 fn too_large(len_bytes_max: u64) -> Error {
-    Error::new(ErrorKind::LimitExceeded, "this is too large for a test").with("len_bytes_max", len_bytes_max)
+    Error::limit_exceeded("this is too large for a test").with("len_bytes_max", len_bytes_max)
 }
 
 /// A field that is there, even if it is null.

@@ -1,6 +1,6 @@
 //! `benthic class deploy|undeploy|rollback`: classes that are WebAssembly modules in a pool.
 
-use benthic_core::{Error, ErrorKind, Pool, Result};
+use benthic_core::{Error, Pool, Result};
 use benthic_program::deploy::{self as program_deploy, Deployment};
 use benthic_program::exit::Outcome;
 use benthic_program::local;
@@ -66,7 +66,7 @@ impl PoolArg {
             [only] => session.pool(only).await,
             pools => {
                 let message = "name the pool with --pool POOL; `benthic pool ls` lists the pools";
-                Err(Error::new(ErrorKind::InvalidArgument, message).with("pools", pools.len()))
+                Err(Error::invalid_argument(message).with("pools", pools.len()))
             }
         }
     }
@@ -155,7 +155,7 @@ pub async fn rollback(args: RollbackArgs, session: &Session) -> Outcome {
                 class.versions.iter().map(|(id, _)| *id).skip_while(|id| *id != class.current).skip(1);
             older.next().ok_or_else(|| {
                 let message = "the class has no earlier version; --version selects any of its versions";
-                Error::new(ErrorKind::NotFound, message).with("class", &args.class)
+                Error::not_found(message).with("class", &args.class)
             })?
         }
     };
@@ -228,9 +228,7 @@ fn find_version(class: &DeployedClass, start: &str) -> Result<ModuleId> {
         (None, _) => Err(deployed::no_such_version(&class.name).with("version", start)),
         (Some(_), Some(_)) => {
             let message = "several versions begin like this; give more digits";
-            Err(Error::new(ErrorKind::InvalidArgument, message)
-                .with("class", &class.name)
-                .with("version", start))
+            Err(Error::invalid_argument(message).with("class", &class.name).with("version", start))
         }
     }
 }

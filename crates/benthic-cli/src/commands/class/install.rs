@@ -7,7 +7,7 @@ use benthic_ceph::classes::{self, Settings};
 use benthic_ceph::hosts::directory::Library;
 use benthic_ceph::local::Cluster;
 use benthic_ceph::releases;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local;
 use benthic_program::session::Session;
@@ -136,16 +136,15 @@ fn class_dir(given: Option<PathBuf>, cluster: Option<PathBuf>) -> Result<PathBuf
     match (given, cluster) {
         (Some(class_dir), _) => Ok(class_dir),
         (None, Some(cluster)) => Ok(Cluster::open(&cluster)?.class_dir()),
-        (None, None) => Err(Error::new(
-            ErrorKind::InvalidArgument,
-            "no directory to install into; use --cluster or --class-dir",
-        )),
+        (None, None) => {
+            Err(Error::invalid_argument("no directory to install into; use --cluster or --class-dir"))
+        }
     }
 }
 
 /// The library of the project in the current directory, if it is built.
 fn find_built_library() -> Result<PathBuf> {
-    let missing = |message: &str| Err(Error::new(ErrorKind::NotFound, message).with("dir", "."));
+    let missing = |message: &str| Err(Error::not_found(message).with("dir", "."));
     let manifest = fs::read_to_string("Cargo.toml").unwrap_or_default();
     let Some(name) = library_in_manifest(&manifest) else {
         return missing("no class project here; `benthic class new` creates one, or name a libcls_NAME.so");
@@ -243,8 +242,7 @@ async fn cluster_settings(cluster: Option<PathBuf>, session: &Session) -> Result
         None => match session.uri().parse() {
             Ok(StoreUri::Ceph { conf, id, .. }) => (conf, id),
             _ => {
-                let message = "no cluster; name one with --store ceph: or --cluster";
-                return Err(Error::new(ErrorKind::InvalidArgument, message));
+                return Err(Error::invalid_argument("no cluster; name one with --store ceph: or --cluster"));
             }
         },
     };

@@ -1,7 +1,7 @@
 //! The languages of WebAssembly modules: the files of a new project, and how to recognize a
 //! project.
 
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::local::failed;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Language {
         let sources = c_sources(dir)?;
         if sources.is_empty() {
             let message = "there is no project in a known language here; `benthic class new NAME --lang rust` creates one";
-            return Err(Error::new(ErrorKind::NotFound, message).with("dir", dir.display()));
+            return Err(Error::not_found(message).with("dir", dir.display()));
         }
         Ok(if sources.iter().any(|source| is_cpp(source)) { Language::Cpp } else { Language::C })
     }

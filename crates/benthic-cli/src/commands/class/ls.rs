@@ -57,7 +57,7 @@ pub async fn run(args: LsArgs, session: &Session) -> Outcome {
 /// The error of a request that needs OSDs.
 pub fn no_cluster(session: &Session) -> Error {
     let message = "only OSDs load class libraries, and this store is no Ceph cluster";
-    Error::new(ErrorKind::Unsupported, message).with("store", session.uri())
+    Error::unsupported(message).with("store", session.uri())
 }
 
 fn summary(class: &ClassInfo) -> Value {
@@ -124,7 +124,7 @@ pub async fn ask_each<T>(
 ) -> Vec<(i64, Result<T>)> {
     let requests = osds.iter().map(async |osd| {
         let answer = tokio::time::timeout(ANSWER_LIMIT, question(osd)).await;
-        let late = |_| Err(Error::new(ErrorKind::Unavailable, "it did not answer in time"));
+        let late = |_| Err(Error::unavailable("it did not answer in time"));
         (osd.id, answer.unwrap_or_else(late))
     });
     stream::iter(requests).buffered(REQUESTS_AT_ONCE).collect().await

@@ -123,7 +123,7 @@ fn find_class<'a>(classes: &'a [ClassInfo], name: &str) -> Result<&'a ClassInfo>
         };
         let custom = "`benthic class ls --pool POOL` lists those that are deployed to a pool; native libraries run only \
                       in the OSDs of a Ceph cluster, after `benthic class install`";
-        Error::new(ErrorKind::Unsupported, format!("no such class; {hint} {custom}")).with("class", name)
+        Error::unsupported(format!("no such class; {hint} {custom}")).with("class", name)
     })
 }
 
@@ -135,7 +135,7 @@ pub fn find_method<'a>(classes: &'a [ClassInfo], call: &ClassCall) -> Result<&'a
             Some(method) => format!("did you mean {method:?}?"),
             None => format!("`benthic class show {}` lists the methods", class.name),
         };
-        Error::new(ErrorKind::Unsupported, format!("no such method; {hint}"))
+        Error::unsupported(format!("no such method; {hint}"))
             .with("class", &call.class)
             .with("method", &call.method)
     })

@@ -3,7 +3,7 @@
 
 use super::language::Language;
 use benthic_class_names::{CEPH_CLASSES, is_library_name};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::failed;
 use benthic_program::session::Session;
@@ -84,7 +84,7 @@ pub async fn run(args: NewArgs, session: &Session) -> Outcome {
 }
 
 fn check_name(name: &str) -> Result<()> {
-    let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidArgument, message).with("class", name));
+    let invalid = |message: &str| Err(Error::invalid_argument(message).with("class", name));
     if !name.starts_with(|first: char| first.is_ascii_lowercase()) {
         return invalid("the name of a class begins with a lower-case letter");
     }
@@ -142,7 +142,7 @@ fn empty_dir(name: &str) -> Result<PathBuf> {
         Ok(true) => Ok(dir),
         Ok(false) => {
             let message = "the directory exists and is not empty; choose another name";
-            Err(Error::new(ErrorKind::AlreadyExists, message).with("path", dir.display()))
+            Err(Error::already_exists(message).with("path", dir.display()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(dir),
         Err(error) => Err(failed("cannot read the directory", &dir)(error)),
@@ -174,7 +174,7 @@ fn find_tree(given: Option<&Path>) -> Result<PathBuf> {
             "the source tree that this program was built from is gone; name one with --benthic DIR"
         }
     };
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("tree", tree.display()))
+    Err(Error::invalid_argument(message).with("tree", tree.display()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 
 use crate::commands::console::reply::{Reply, whole};
 use crate::commands::serving;
-use benthic_core::{Environment, Error, ErrorKind, Random, Result};
+use benthic_core::{Environment, Error, Random, Result};
 use benthic_program::units;
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::{Method, Request, StatusCode};
@@ -127,7 +127,7 @@ impl Access {
     pub fn sign_in(&self, token: &str) -> Result<Reply> {
         if digest(token.trim()) != self.token {
             let message = "this is not the token; the program printed it when it started";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
+            return Err(Error::permission_denied(message));
         }
         self.start_session(SESSION_MS)
     }

@@ -7,7 +7,7 @@ use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply, whole};
 use crate::commands::{other, serving};
 use benthic_core::names::check_pool_name;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::store::blocking;
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ pub async fn plot(console: &Console<'_>, query: &Query) -> Result<Reply> {
     let picture = blocking(move || {
         let failed = |error| Error::io(Action::Read, "cannot read the picture", error);
         if std::fs::metadata(&file).map_err(failed)?.len() > PICTURE_BYTES_MAX {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the picture is too large"));
+            return Err(Error::limit_exceeded("the picture is too large"));
         }
         std::fs::read(&file).map_err(failed)
     });

@@ -40,11 +40,10 @@ pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str
     let Some(account) = &console.account else {
         let message = "this console takes only its token; `benthic console serve --account NAME` lets the users of an \
             account sign in with their keys";
-        return Err(Error::new(ErrorKind::PermissionDenied, message));
+        return Err(Error::permission_denied(message));
     };
-    let denied = |message: &'static str| {
-        Err(Error::new(ErrorKind::PermissionDenied, message).with("access_key", access_key))
-    };
+    let denied =
+        |message: &'static str| Err(Error::permission_denied(message).with("access_key", access_key));
     if access_key.len() > ACCESS_KEY_BYTES_MAX || !access_key.bytes().all(|byte| byte.is_ascii_alphanumeric())
     {
         return denied("this is not an access key");
@@ -52,7 +51,7 @@ pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str
     // Anybody can ask, so requests of users who are signed in keep most children.
     let slot = timeout(SIGN_IN_LIMIT, console.sign_ins.acquire()).await;
     let Ok(Ok(_slot)) = slot else {
-        return Err(Error::new(ErrorKind::Busy, "other keys are being checked; sign in again in a moment"));
+        return Err(Error::busy("other keys are being checked; sign in again in a moment"));
     };
     let args = args(console, &["key", "check", "--", access_key]);
     let checked = console.children.run_with(&other::S3, args, 1, secret_key).await;
@@ -61,7 +60,7 @@ pub async fn check_key(console: &Console<'_>, access_key: &str, secret_key: &str
         // Its details are for the operator.
         Err(error) => {
             tracing::warn!(%error, "cannot check a key");
-            return Err(Error::new(ErrorKind::Unavailable, "the console cannot check keys now"));
+            return Err(Error::unavailable("the console cannot check keys now"));
         }
         Ok(found) => found,
     };

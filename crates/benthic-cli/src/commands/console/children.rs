@@ -50,9 +50,11 @@ impl Printed {
     /// `Internal` if a line is not of this type.
     pub fn values<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         let parse = |line: &String| serde_json::from_str(line);
-        self.lines.iter().map(parse).collect::<std::result::Result<_, _>>().map_err(|error| {
-            Error::new(ErrorKind::Internal, "the program printed no JSON of this form").with_source(error)
-        })
+        self.lines
+            .iter()
+            .map(parse)
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| Error::internal("the program printed no JSON of this form").with_source(error))
     }
 
     /// The only line as a value.
@@ -60,7 +62,7 @@ impl Printed {
     /// # Errors
     /// `Internal` if there is no line, or it is not JSON.
     pub fn value(&self) -> Result<Value> {
-        let none = || Error::new(ErrorKind::Internal, "the program printed nothing");
+        let none = || Error::internal("the program printed nothing");
         self.values()?.into_iter().next().ok_or_else(none)
     }
 }
@@ -126,10 +128,10 @@ impl Children {
         if matches!(self.store.parse(), Ok(StoreUri::Mem)) {
             let message =
                 "other programs cannot read a store in the memory of this one; use a directory or a cluster";
-            return Err(Error::new(ErrorKind::Unsupported, message).with("store", &self.store));
+            return Err(Error::unsupported(message).with("store", &self.store));
         }
         let busy = || {
-            Error::new(ErrorKind::Busy, "too many queries are running; repeat this one later")
+            Error::busy("too many queries are running; repeat this one later")
                 .with("queries_max", CHILDREN_MAX)
         };
         let slot = timeout(QUEUE_LIMIT, self.slots.acquire()).await;
@@ -140,7 +142,7 @@ impl Children {
         drop(slot);
         ended.unwrap_or_else(|_| {
             let message = "the program took too long and was ended";
-            Err(Error::new(ErrorKind::LimitExceeded, message)
+            Err(Error::limit_exceeded(message)
                 .with("program", program.name)
                 .with("seconds_max", CHILD_LIMIT.as_secs()))
         })
@@ -167,7 +169,7 @@ impl Children {
         }
         let pipes = child.stdout.take().zip(child.stderr.take());
         let running = Running(Arc::new(Mutex::new(child)));
-        let lost = || Error::new(ErrorKind::Internal, "the child has no pipes");
+        let lost = || Error::internal("the child has no pipes");
         let (stdout, stderr) = pipes.ok_or_else(lost)?;
         Ok((running, stdout, stderr))
     }
@@ -236,7 +238,7 @@ async fn read_all(
         return Ok((lines, None));
     }
     let failure = last_error(&errors).unwrap_or_else(|| {
-        Error::new(ErrorKind::Internal, "the program failed without an error").with("stderr", errors.trim())
+        Error::internal("the program failed without an error").with("stderr", errors.trim())
     });
     Ok((lines, Some(failure)))
 }
@@ -260,7 +262,7 @@ fn read_lines(stdout: impl Read, lines_max: usize) -> Result<Printed> {
     }
     if lines.is_empty() {
         let message = "a line of the program's output is too large";
-        return Err(Error::new(ErrorKind::LimitExceeded, message).with("size_bytes_max", OUTPUT_BYTES_MAX));
+        return Err(Error::limit_exceeded(message).with("size_bytes_max", OUTPUT_BYTES_MAX));
     }
     Ok(Printed { lines, is_cut: true })
 }

@@ -48,7 +48,7 @@ pub struct Call {
 impl Call {
     fn input(&self) -> Result<Vec<u8>> {
         let Some(hex) = &self.input_hex else { return Ok(self.input.clone().into_bytes()) };
-        let invalid = || Error::new(ErrorKind::InvalidArgument, "input_hex is not hexadecimal");
+        let invalid = || Error::invalid_argument("input_hex is not hexadecimal");
         units::parse_hex(hex).ok_or_else(invalid)
     }
 }
@@ -67,7 +67,7 @@ pub async fn exec(console: &Console<'_>, call: Call) -> Result<Reply> {
             // If the name is wrong, say so first.
             return Err(class::find_method(&classes, prepared.call())
                 .err()
-                .unwrap_or_else(|| Error::new(ErrorKind::PermissionDenied, "this console is read-only")));
+                .unwrap_or_else(|| Error::permission_denied("this console is read-only")));
         }
         console.check_writable()?;
         commands::check_writable(object.namespace())?;

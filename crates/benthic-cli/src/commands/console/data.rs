@@ -9,7 +9,7 @@ use crate::commands::console::Console;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
 use benthic_core::op::check_object_size;
-use benthic_core::{Error, ErrorKind, Fetch, ObjectId, OptionalExtension, Pool, Result};
+use benthic_core::{Error, Fetch, ObjectId, OptionalExtension, Pool, Result};
 use benthic_program::transfer::{self, Replaced};
 use benthic_striped::lock::Lock;
 use benthic_striped::read::{self, Options, StripedReader};
@@ -84,7 +84,7 @@ fn disposition(name: &str) -> HeaderValue {
 }
 
 async fn in_time<T>(read: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = || Error::new(ErrorKind::Unavailable, "the store did not answer in time");
+    let late = || Error::unavailable("the store did not answer in time");
     timeout(STORE_LIMIT, read).await.unwrap_or_else(|_| Err(late()))
 }
 
@@ -119,8 +119,7 @@ impl Drop for Held {
 
 async fn open_striped(at: Striped) -> Result<(Lock, StripedReader)> {
     let head = at.read_head().await?.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no striped object of this name")
-            .with("object", at.object.name())
+        Error::not_found("there is no striped object of this name").with("object", at.object.name())
     })?;
     let has_digests = matches!(&head.state, StripedState::Complete { note: Some(_), .. });
     if let StripedState::Complete { layout, .. } = &head.state
@@ -128,7 +127,7 @@ async fn open_striped(at: Striped) -> Result<(Lock, StripedReader)> {
     {
         let message =
             "the console streams only striped objects with one object per stripe; use `benthic cp --stripe`";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("layout", layout));
+        return Err(Error::unsupported(message).with("layout", layout));
     }
     // Objects of other programs have no digests and may have holes.
     let options = Options {
@@ -161,12 +160,13 @@ pub async fn upload(console: &Console<'_>, query: &Query, request: Request<Incom
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     check_object_size(announced.unwrap_or(0))?;
     let Ok(slot) = console.uploads.try_acquire() else {
-        return Err(Error::new(ErrorKind::Busy, "other uploads are running; repeat this one later")
-            .with("uploads_max", UPLOADS_MAX));
+        return Err(
+            Error::busy("other uploads are running; repeat this one later").with("uploads_max", UPLOADS_MAX)
+        );
     };
     if replaced == Replaced::Nothing && pool.stat(&object).await.optional()?.is_some() {
         let message = "there is an object of this name; send replace=1 to replace it";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).with("object", object.name()));
+        return Err(Error::already_exists(message).with("object", object.name()));
     }
     let data = receive(request.into_body()).await?;
     let size_bytes = data.len();
@@ -179,9 +179,9 @@ async fn receive(mut body: Incoming) -> Result<Bytes> {
     let mut data = BytesMut::new();
     loop {
         let part = timeout(PART_LIMIT, body.frame()).await;
-        let late = |_| Error::new(ErrorKind::Unavailable, "the upload stopped; nothing was stored");
+        let late = |_| Error::unavailable("the upload stopped; nothing was stored");
         let Some(frame) = part.map_err(late)? else { return Ok(data.freeze()) };
-        let broken = |_| Error::new(ErrorKind::InvalidArgument, "the upload broke off; nothing was stored");
+        let broken = |_| Error::invalid_argument("the upload broke off; nothing was stored");
         if let Ok(part) = frame.map_err(broken)?.into_data() {
             check_object_size((data.len() + part.len()) as u64)?;
             data.extend_from_slice(&part);

@@ -25,7 +25,7 @@ use crate::commands::health::{LibraryArgs, PollArgs};
 use crate::commands::hosts::Hosts;
 use crate::commands::status::{Board, Page};
 use access::Access;
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
@@ -168,5 +168,5 @@ fn read_token(path: &Path) -> Result<String> {
         return Ok(token.to_owned());
     }
     let message = "the token must be 32 to 256 letters, digits, - and _; `openssl rand -hex 32` makes one";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()))
+    Err(Error::invalid_argument(message).with("path", path.display()))
 }

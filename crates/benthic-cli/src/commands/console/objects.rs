@@ -98,7 +98,7 @@ impl Page {
     /// Lists one level of names.
     async fn fill_folders(&mut self, pool: &dyn Pool, request: ListRequest, delimiter: &str) -> Result<()> {
         let Namespaces::One(namespace) = request.namespaces.clone() else {
-            return Err(Error::new(ErrorKind::Unsupported, "delimiter needs one namespace"));
+            return Err(Error::unsupported("delimiter needs one namespace"));
         };
         let is_ordered = pool.token_after(&ObjectId::new("-")?).is_some();
         if is_ordered {

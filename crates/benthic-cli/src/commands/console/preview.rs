@@ -6,7 +6,7 @@ use crate::commands::console::data;
 use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, beginning, json_reply, whole};
 use crate::commands::serving;
-use benthic_core::{Error, ErrorKind, Fetch, Result};
+use benthic_core::{Error, Fetch, Result};
 use benthic_program::output::insert_bytes;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
@@ -91,14 +91,14 @@ pub async fn image(console: &Console<'_>, query: &Query) -> Result<Reply> {
     let object = query.object()?;
     let (stat, version) = pool.stat(&object).await?;
     if stat.size_bytes > IMAGE_BYTES_MAX {
-        return Err(Error::new(ErrorKind::LimitExceeded, "the image is too large to show; download it")
+        return Err(Error::limit_exceeded("the image is too large to show; download it")
             .with("size_bytes", stat.size_bytes)
             .with("size_bytes_max", IMAGE_BYTES_MAX));
     }
     let (data, _) = pool.fetch(&object, Fetch::read_exact(version, 0, stat.size_bytes)).await?;
     let kind = Kind::of(&data, stat.size_bytes)
         .image_type()
-        .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the object is no PNG, JPEG, GIF or WebP image"))?;
+        .ok_or_else(|| Error::unsupported("the object is no PNG, JPEG, GIF or WebP image"))?;
     Ok(data::sandbox(whole(serving::answer(StatusCode::OK, kind, data))))
 }
 

@@ -1,6 +1,6 @@
 //! The parameters of a request: the query of its URL.
 
-use benthic_core::{Error, ErrorKind, ObjectId, Result};
+use benthic_core::{Error, ObjectId, Result};
 use benthic_program::units;
 use form_urlencoded::parse;
 use hyper::Uri;
@@ -18,7 +18,7 @@ impl Query {
         for (name, value) in parse(uri.query().unwrap_or_default().as_bytes()) {
             if parameters.insert(name.to_string(), value.into_owned()).is_some() {
                 let message = "the parameter occurs twice; send it once";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("parameter", name));
+                return Err(Error::invalid_argument(message).with("parameter", name));
             }
         }
         Ok(Query(parameters))
@@ -32,9 +32,7 @@ impl Query {
     /// The value of a parameter that must not be empty.
     pub fn required(&self, name: &'static str) -> Result<&str> {
         match self.text(name) {
-            "" => {
-                Err(Error::new(ErrorKind::InvalidArgument, "a parameter is missing").with("parameter", name))
-            }
+            "" => Err(Error::invalid_argument("a parameter is missing").with("parameter", name)),
             value => Ok(value),
         }
     }
@@ -43,7 +41,7 @@ impl Query {
         match self.text(name) {
             "" | "0" => Ok(false),
             "1" => Ok(true),
-            other => Err(Error::new(ErrorKind::InvalidArgument, "this parameter is 0 or 1")
+            other => Err(Error::invalid_argument("this parameter is 0 or 1")
                 .with("parameter", name)
                 .with("got", other)),
         }
@@ -56,7 +54,7 @@ impl Query {
             return Ok(default);
         }
         text.parse().ok().filter(|number| (1..=max).contains(number)).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, format!("this parameter is a number from 1 to {max}"))
+            Error::invalid_argument(format!("this parameter is a number from 1 to {max}"))
                 .with("parameter", name)
                 .with("got", text)
         })
@@ -67,8 +65,7 @@ impl Query {
         match self.text(name) {
             "" => Ok(None),
             text => units::parse_hex(text).map(Some).ok_or_else(|| {
-                Error::new(ErrorKind::InvalidArgument, "this parameter is in hexadecimal")
-                    .with("parameter", name)
+                Error::invalid_argument("this parameter is in hexadecimal").with("parameter", name)
             }),
         }
     }

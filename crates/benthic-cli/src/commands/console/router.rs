@@ -5,7 +5,7 @@ use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, failed, json_reply, whole};
 use crate::commands::console::{Console, arrays, buckets, classes, data, objects, pages, preview, tables};
 use crate::commands::serving;
-use benthic_core::{ClassHost, Error, ErrorKind, Result, build};
+use benthic_core::{ClassHost, Error, Result, build};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -63,8 +63,7 @@ impl Console<'_> {
             }
             (Allowed::Yes, _) => self.answer_user(request, &path).await,
             (Allowed::OtherOrigin, _) => {
-                let message = "the request comes from a page of another server";
-                Err(Error::new(ErrorKind::PermissionDenied, message))
+                Err(Error::permission_denied("the request comes from a page of another server"))
             }
             (Allowed::NotSignedIn, _) if path.starts_with("/api/") || path == "/status.json" => {
                 return not_signed_in();
@@ -77,8 +76,7 @@ impl Console<'_> {
     async fn sign_in(&self, request: Request<Incoming>) -> Result<Reply> {
         only(&request, &[Method::POST])?;
         if !self.access.is_same_origin(&request) {
-            let message = "the request comes from a page of another server";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
+            return Err(Error::permission_denied("the request comes from a page of another server"));
         }
         match body_of(request, SIGN_IN_BYTES_MAX).await? {
             SignIn::Token { token } => self.access.sign_in(&token),
@@ -133,7 +131,7 @@ impl Console<'_> {
             "/api/s3/keys" => buckets::keys(self, &query).await,
             "/status.json" => self.status(),
             _ => pages::private(path, self.page.is_some()).map(whole).ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "the console has no such page or endpoint").with("path", path)
+                Error::not_found("the console has no such page or endpoint").with("path", path)
             }),
         }
     }
@@ -149,7 +147,7 @@ impl Console<'_> {
     fn status(&self) -> Result<Reply> {
         let message =
             "only a Ceph cluster has a status; check this store with `benthic fsck` and `benthic scrub`";
-        let page = self.page.as_ref().ok_or_else(|| Error::new(ErrorKind::Unsupported, message))?;
+        let page = self.page.as_ref().ok_or_else(|| Error::unsupported(message))?;
         Ok(whole(page.data()))
     }
 
@@ -184,14 +182,14 @@ impl Console<'_> {
         }
         let message =
             "this console is read-only; `benthic console serve --writable` starts one that changes data";
-        Err(Error::new(ErrorKind::PermissionDenied, message))
+        Err(Error::permission_denied(message))
     }
 }
 
 async fn in_time(answered: impl Future<Output = Result<Reply>>) -> Result<Reply> {
     timeout(STORE_LIMIT, answered).await.unwrap_or_else(|_| {
         let message = "the store did not answer in time; a write may still happen";
-        Err(Error::new(ErrorKind::Unavailable, message).with("seconds", STORE_LIMIT.as_secs()))
+        Err(Error::unavailable(message).with("seconds", STORE_LIMIT.as_secs()))
     })
 }
 
@@ -201,8 +199,7 @@ fn only<T>(request: &Request<T>, methods: &[Method]) -> Result<()> {
         return Ok(());
     }
     let allowed: Vec<&str> = methods.iter().map(Method::as_str).collect();
-    Err(Error::new(ErrorKind::Unsupported, "this address does not have this method")
-        .with("allow", allowed.join(", ")))
+    Err(Error::unsupported("this address does not have this method").with("allow", allowed.join(", ")))
 }
 
 fn refusal(error: &Error) -> Reply {
@@ -219,25 +216,24 @@ fn refusal(error: &Error) -> Reply {
 fn not_signed_in() -> Reply {
     let message =
         "sign in with the token that the program printed, or send it as `Authorization: Bearer TOKEN`";
-    let mut reply = failed(&Error::new(ErrorKind::PermissionDenied, message));
+    let mut reply = failed(&Error::permission_denied(message));
     *reply.status_mut() = StatusCode::UNAUTHORIZED;
     reply
 }
 
 /// Reads the JSON of a request. A form cannot send this media type to another site.
 async fn body_of<T: DeserializeOwned>(request: Request<Incoming>, bytes_max: usize) -> Result<T> {
-    let invalid = |message: &'static str| Error::new(ErrorKind::InvalidArgument, message);
+    let invalid = |message: &'static str| Error::invalid_argument(message);
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().unwrap_or_default().trim() != "application/json" {
         return Err(invalid("the body must have the Content-Type application/json"));
     }
     let limited = Limited::new(request.into_body(), bytes_max).collect();
-    let late = |_| Error::new(ErrorKind::Unavailable, "the body did not arrive in time");
+    let late = |_| Error::unavailable("the body did not arrive in time");
     let body: Bytes = match timeout(BODY_LIMIT, limited).await.map_err(late)? {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err(Error::new(ErrorKind::LimitExceeded, "the body is too large")
-                .with("size_bytes_max", bytes_max));
+            return Err(Error::limit_exceeded("the body is too large").with("size_bytes_max", bytes_max));
         }
         Err(_) => return Err(invalid("the body broke off")),
     };

@@ -7,7 +7,7 @@ use crate::commands::console::query::Query;
 use crate::commands::console::reply::{Reply, json_reply};
 use crate::commands::other;
 use benthic_core::names::{check_namespace, check_pool_name};
-use benthic_core::{Error, ErrorKind, ObjectAddress, Result, Stopwatch, SystemClock};
+use benthic_core::{Error, ObjectAddress, Result, Stopwatch, SystemClock};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
@@ -37,10 +37,10 @@ pub async fn sql(console: &Console<'_>, statement: Statement) -> Result<Reply> {
     let rows_max = statement.rows_max.unwrap_or(ROWS_DEFAULT);
     if !["auto", "always", "never"].contains(&pushdown) || !(1..=ROWS_MAX).contains(&rows_max) {
         let message = "pushdown is auto, always or never, and rows_max is a number from 1 to 10000";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument(message));
     }
     if statement.sql.trim().is_empty() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the statement is empty"));
+        return Err(Error::invalid_argument("the statement is empty"));
     }
     let mut args = vec!["--pushdown".into(), pushdown.into()];
     if !console.is_writable {
@@ -128,7 +128,7 @@ pub async fn parquet(console: &Console<'_>, query: &Query) -> Result<Reply> {
     check_pool_name(&pool)?;
     let object = query.object()?;
     if object.namespace().contains('/') {
-        return Err(Error::new(ErrorKind::Unsupported, "a namespace with '/' has no address"));
+        return Err(Error::unsupported("a namespace with '/' has no address"));
     }
     let address = ObjectAddress { pool, object }.to_string();
     let of_object = |sql: &str| -> Vec<OsString> {

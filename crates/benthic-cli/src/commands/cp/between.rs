@@ -112,8 +112,7 @@ impl Job<'_> {
         // A store may be mounted twice. A move must not mistake an object for its own copy.
         let is_same = self.in_one_store || moves && target.as_ref() == Some(&source);
         if is_same_name && is_same {
-            let message = "source and destination are the same object";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument("source and destination are the same object"));
         }
         let mut unchanged = match &target {
             Some(target) => is_equal(from, &source, to, target, options.checksum || moves).await?,
@@ -149,7 +148,7 @@ async fn claim(to: Location<'_>, version: u64, source: &Snapshot) -> Result<()> 
     match to.pool.write(to.object, op).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let message = "another client removed the target during the move; repeat the command";
-            Err(Error::new(ErrorKind::Conflict, message).with_source(error))
+            Err(Error::conflict(message).with_source(error))
         }
         claimed => claimed.map(drop),
     }
@@ -160,8 +159,7 @@ async fn remove_source(from: Location<'_>, version: u64) -> Result<()> {
     match from.pool.write(from.object, removal).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            let message = "the source changed during the move and was not removed; repeat the command";
-            Err(Error::new(ErrorKind::Conflict, message))
+            Err(Error::conflict("the source changed during the move and was not removed; repeat the command"))
         }
         Err(error) => Err(error.with("while", "removing the source of a complete copy")),
     }
@@ -169,7 +167,7 @@ async fn remove_source(from: Location<'_>, version: u64) -> Result<()> {
 
 fn missing_source(at: Location<'_>) -> Error {
     let address = ObjectAddress { pool: at.pool.name().to_owned(), object: at.object.clone() };
-    Error::new(ErrorKind::NotFound, "no such object").with("object", address)
+    Error::not_found("no such object").with("object", address)
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub async fn check_target(path: &Path, in_directory: bool, store: Option<Arc<Pat
             .then_some("a pipe or device has this name; `benthic get` writes to it"))
     });
     match refused.await? {
-        Some(message) => Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display())),
+        Some(message) => Err(Error::invalid_argument(message).with("path", path.display())),
         None => Ok(()),
     }
 }
@@ -91,7 +91,7 @@ async fn copy_once(pool: &dyn Pool, object: &ObjectId, path: &Path, options: Opt
     let mut download = Download::of_version(pool, object, known.version, size_bytes);
     while let Some(data) = download.next().await? {
         if interrupt::is_set() {
-            return Err(Error::new(ErrorKind::Unavailable, "interrupted before the file was complete"));
+            return Err(Error::unavailable("interrupted before the file was complete"));
         }
         (file, hasher) = blocking(move || {
             hasher.update(&data);
@@ -141,11 +141,10 @@ async fn is_source(pool: &dyn Pool, object: &ObjectId, known: &StoredObject, rea
         None => Ok(false),
         Some(source) if source.xxh3 == read => Ok(true),
         Some(_) if transfer::stored_xxh3(pool, object, known.version).await? == read => Ok(false),
-        Some(source) => Err(Error::new(
-            ErrorKind::Corrupt,
-            "the data read differ from the stored data; copy the object again",
-        )
-        .with("read", read)
-        .with("copied", &source.xxh3)),
+        Some(source) => {
+            Err(Error::corrupt("the data read differ from the stored data; copy the object again")
+                .with("read", read)
+                .with("copied", &source.xxh3))
+        }
     }
 }

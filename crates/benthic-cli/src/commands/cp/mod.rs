@@ -9,7 +9,7 @@ pub mod upload;
 
 use crate::commands;
 use crate::jobs::{self, Failures, Limits};
-use benthic_core::{ClassHost, Clock, Error, ErrorKind, ObjectAddress, ObjectId, Pool, Result, SystemClock};
+use benthic_core::{ClassHost, Clock, Error, ObjectAddress, ObjectId, Pool, Result, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::output::object_json;
 use benthic_program::progress::Progress;
@@ -417,7 +417,7 @@ where
             let target = target_of(&name);
             let twice = several && target.as_ref().is_ok_and(|target| !taken.insert(target.clone()));
             let message = "another source has the same name in the destination";
-            (object, if twice { Err(Error::new(ErrorKind::InvalidArgument, message)) } else { target })
+            (object, if twice { Err(Error::invalid_argument(message)) } else { target })
         });
         let job = |(object, target): (ObjectId, Result<D>)| {
             let copying =
@@ -447,7 +447,7 @@ where
         })
         .await?;
         if !found {
-            let error = Error::new(ErrorKind::NotFound, "no objects here; `benthic ls` lists the objects");
+            let error = Error::not_found("no objects here; `benthic ls` lists the objects");
             tally.failures.push(format!("{}/{}", source.pool, source.below()), error);
         }
     }

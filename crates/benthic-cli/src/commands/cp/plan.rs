@@ -322,7 +322,7 @@ impl Plan {
 }
 
 fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid_argument(message)
 }
 
 fn unreadable(path: &Path, error: std::io::Error) -> Error {

@@ -202,7 +202,7 @@ fn check_layout(reader: &StripedReader) -> Result<Layout> {
         return Ok(reader.layout);
     }
     let message = "the objects of the source are larger than 32 MiB; copy it to a file, and copy that with another layout";
-    Err(Error::new(ErrorKind::Unsupported, message).with("layout", reader.layout))
+    Err(Error::unsupported(message).with("layout", reader.layout))
 }
 
 /// The object that a target names. If the target is a prefix, `name` is appended.
@@ -211,7 +211,7 @@ fn target_object(target: &Target, name: Option<&str>) -> Outcome<ObjectId> {
         Some(name) if target.is_directory() => target.prefix.clone() + name,
         None if target.is_directory() => {
             let message = "the file's name is not UTF-8; give the object a name";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+            return Err(Error::invalid_argument(message).into());
         }
         _ => target.prefix.clone(),
     };

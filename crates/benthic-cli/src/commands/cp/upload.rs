@@ -100,7 +100,7 @@ async fn copy(pool: &dyn Pool, upload: &Upload, options: Options, memory: &Semap
         if is_new {
             let message = "another client wrote to the object after this command began; check the object, then repeat \
                 the command";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(Error::conflict(message));
         }
         if let Some(known) =
             known.filter(|known| options.checksum && known.stat.size_bytes == source.size_bytes)
@@ -168,9 +168,9 @@ pub async fn check(pool: &dyn Pool, object: &ObjectId, version: u64, read: &str,
         Ok(stored) if stored == read => return Ok(()),
         Err(error) if error.kind() == ErrorKind::Conflict => {
             let message = "another client wrote to the object before it was verified; copy it again";
-            return Err(Error::new(ErrorKind::Conflict, message));
+            return Err(Error::conflict(message));
         }
-        Ok(stored) => Error::new(ErrorKind::Corrupt, "the stored data differ from the source; copy it again")
+        Ok(stored) => Error::corrupt("the stored data differ from the source; copy it again")
             .with("stored", stored)
             .with("read", read),
         Err(error) => error.with("while", "checking"),

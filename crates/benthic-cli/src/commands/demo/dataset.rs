@@ -2,7 +2,7 @@
 //! clone. All functions block.
 
 use crate::commands::cp::plan::{Plan, Target, below};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::noise::Noise;
 use benthic_program::{interrupt, local, units};
 use std::fs;
@@ -47,7 +47,7 @@ impl Dataset {
             generated.map_err(local::failed("cannot create a directory for the files", &temporary))?;
         for (name, size_bytes) in generated_files(total_bytes) {
             if interrupt::is_set() {
-                return Err(Error::new(ErrorKind::Unavailable, "interrupted"));
+                return Err(Error::unavailable("interrupted"));
             }
             let path = generated.path().join(&name);
             if let Some(parent) = path.parent() {
@@ -78,7 +78,7 @@ impl Dataset {
 
     fn new(plan: Plan, description: String, generated: Option<TempDir>) -> Result<Dataset> {
         if plan.uploads.is_empty() {
-            let error = Error::new(ErrorKind::NotFound, "there are no files to copy");
+            let error = Error::not_found("there are no files to copy");
             return Err(error.with("data", description));
         }
         Ok(Dataset { plan, description, _generated: generated })

@@ -98,7 +98,7 @@ pub async fn run(args: DemoArgs, session: &Session) -> Outcome {
     names::check_pool_name(&args.pool)?;
     published::check_sizes(&args.object_size)?;
     if let Some(directory) = args.data.as_ref().filter(|directory| !directory.is_dir()) {
-        return Err(Error::new(ErrorKind::NotFound, "--data needs an existing directory")
+        return Err(Error::not_found("--data needs an existing directory")
             .with("path", directory.display())
             .into());
     }
@@ -203,7 +203,7 @@ fn print_findings(findings: &Findings, report: &str, session: &Session) -> Outco
     } else {
         "digests differ; `benthic scrub` shows whether stored data are damaged"
     };
-    Err(Error::new(ErrorKind::Corrupt, message).with("objects", findings.mismatches.len()).into())
+    Err(Error::corrupt(message).with("objects", findings.mismatches.len()).into())
 }
 
 /// Removes and recreates the demo's pool. It refuses a pool of another application, and a pool that
@@ -216,8 +216,7 @@ async fn create_pool(session: &Session, name: &str) -> Outcome<Arc<dyn Pool>> {
             let is_marked = pool.stat(&mark).await.optional()?.is_some();
             let is_foreign = find_foreign_use(session, name).await?.is_some();
             if is_foreign || !is_marked && !is_empty(&*pool).await? {
-                return Err(Error::new(
-                    ErrorKind::AlreadyExists,
+                return Err(Error::already_exists(
                     "the demo did not create this pool and would remove it; name another with --pool",
                 )
                 .with("pool", name)
@@ -243,9 +242,7 @@ fn mark() -> Result<ObjectId> {
 async fn check_store(pool: &dyn Pool) -> Result<f64> {
     let mark = mark()?;
     client::compute(pool, &mark, Algorithm::Md5, 1).await.map_err(|error| match error.kind() {
-        ErrorKind::Unsupported => Error::new(
-            ErrorKind::Unsupported,
-            "the store does not have the class digest; on Ceph, `make ceph` builds the class library and `benthic \
+        ErrorKind::Unsupported => Error::unsupported("the store does not have the class digest; on Ceph, `make ceph` builds the class library and `benthic \
              class install` installs it",
         )
         .with_source(error),

@@ -3,7 +3,7 @@
 use crate::commands::cp::plan::Upload;
 use crate::commands::cp::{Options, upload};
 use crate::jobs::{self, Failures, OUTAGE_WAIT};
-use benthic_core::{Error, ErrorKind, Meter, ObjectId, Pool, Result, Stopwatch};
+use benthic_core::{Error, Meter, ObjectId, Pool, Result, Stopwatch};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::measure::{seconds, start};
@@ -151,16 +151,12 @@ pub async fn md5sum(uploads: &[Upload], sizes: Sizes) -> Outcome<(Phase, Digests
 fn md5sum_of(paths: &[PathBuf]) -> Result<Vec<String>> {
     let run = Command::new("md5sum").args(["-z", "--"]).args(paths).stdin(Stdio::null()).output();
     let run = run.map_err(|error| {
-        Error::new(ErrorKind::Unavailable, "cannot run md5sum; it is in the package coreutils")
-            .with_source(error)
+        Error::unavailable("cannot run md5sum; it is in the package coreutils").with_source(error)
     })?;
     let lines: Vec<&[u8]> = run.stdout.split(|byte| *byte == 0).filter(|line| !line.is_empty()).collect();
     if !run.status.success() || lines.len() != paths.len() {
-        return Err(Error::new(
-            ErrorKind::Unavailable,
-            "md5sum could not read every file; check whether they have changed",
-        )
-        .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
+        return Err(Error::unavailable("md5sum could not read every file; check whether they have changed")
+            .with("md5sum", String::from_utf8_lossy(&run.stderr).trim().escape_debug()));
     }
     Ok(lines
         .iter()

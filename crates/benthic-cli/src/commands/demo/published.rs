@@ -3,9 +3,7 @@
 
 use super::{Mismatch, NAMESPACE};
 use benthic_classes::digest::{Algorithm, Hasher, client};
-use benthic_core::{
-    Error, ErrorKind, Meter, ObjectAddress, ObjectId, Pool, Result, Stopwatch, Store, WriteOp, limits,
-};
+use benthic_core::{Error, Meter, ObjectAddress, ObjectId, Pool, Result, Stopwatch, Store, WriteOp, limits};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::measure::{seconds, start};
@@ -68,10 +66,8 @@ impl Published {
 pub fn check_sizes(sizes: &[u64]) -> Result<()> {
     match sizes.iter().find(|size_bytes| **size_bytes > limits::OPERATION_BYTES_MAX) {
         None => Ok(()),
-        Some(size_bytes) => {
-            Err(Error::new(ErrorKind::LimitExceeded, "--object-size is at most 64MiB: one read fetches it")
-                .with("size_bytes", size_bytes))
-        }
+        Some(size_bytes) => Err(Error::limit_exceeded("--object-size is at most 64MiB: one read fetches it")
+            .with("size_bytes", size_bytes)),
     }
 }
 

@@ -9,7 +9,7 @@ pub mod watcher;
 
 use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::health::report::{Report, Verdict};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::{AT_RISK, DEGRADED, DOWN, Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
@@ -132,7 +132,7 @@ pub async fn cluster(session: &Session) -> Result<Arc<dyn ClusterClient>> {
     let Some(cluster) = session.rados().await? else {
         let message = "only a Ceph cluster has a health report; name one with --store ceph:, and check a store in a directory \
             with `benthic fsck` and `benthic scrub`";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+        return Err(Error::unsupported(message).with("store", session.uri()));
     };
     Ok(cluster)
 }

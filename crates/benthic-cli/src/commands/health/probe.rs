@@ -71,10 +71,9 @@ impl Prober {
             if read == written {
                 Ok(())
             } else if is_of_another(&read, &self.mark) {
-                let message = "another probe from a host of this name interfered repeatedly";
-                Err(Error::new(ErrorKind::Busy, message))
+                Err(Error::busy("another probe from a host of this name interfered repeatedly"))
             } else {
-                Err(Error::new(ErrorKind::Corrupt, "the bytes read differ from the bytes written"))
+                Err(Error::corrupt("the bytes read differ from the bytes written"))
             }
         });
         let removed = with_limit(self.pool.remove(&self.object)).await;
@@ -120,7 +119,7 @@ fn is_of_another(read: &[u8], own_mark: &str) -> bool {
 async fn with_limit<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
     match tokio::time::timeout(STEP_LIMIT, step).await {
         Ok(done) => done,
-        Err(late) => Err(Error::new(ErrorKind::Unavailable, "no OSD answered in time")
+        Err(late) => Err(Error::unavailable("no OSD answered in time")
             .with_source(late)
             .with("limit_s", STEP_LIMIT.as_secs())),
     }

@@ -226,7 +226,7 @@ impl<'a> Watcher<'a> {
             Ok(connected) => connected,
             Err(_) => {
                 let message = "no monitor answered in time; check that the cluster is up and mon_host in the configuration is right";
-                Err(Error::new(ErrorKind::Unavailable, message).with("limit_s", ANSWER_LIMIT.as_secs()))
+                Err(Error::unavailable(message).with("limit_s", ANSWER_LIMIT.as_secs()))
             }
         }
     }
@@ -289,7 +289,7 @@ impl<'a> Watcher<'a> {
         }
         match &mut self.prober {
             Some(_) if refused => {
-                let error = Error::new(ErrorKind::PermissionDenied, "the OSDs refuse this client");
+                let error = Error::permission_denied("the OSDs refuse this client");
                 Ok(Some(probe::not_opened(pool, &error)))
             }
             Some(prober) => Ok(Some(prober.probe().await)),

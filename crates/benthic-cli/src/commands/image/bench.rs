@@ -4,7 +4,7 @@ use super::open::images;
 use super::{image_name, used_bytes};
 use crate::commands::bench::measure::{Amount, Measurement, measure, print_result};
 use benthic_block::{Image, ImageAddress, OpenMode};
-use benthic_core::{Durability, Error, ErrorKind};
+use benthic_core::{Durability, Error};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
 use benthic_program::noise::Noise;
@@ -92,7 +92,7 @@ async fn load(
     let requests = image.info().size_bytes.checked_div(bs).unwrap_or(0);
     if requests == 0 || bs > REQUEST_BYTES_MAX {
         let message = "a request must have 1 byte to 32 MiB and fit into the image";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("bs_bytes", bs).into());
+        return Err(Error::invalid_argument(message).with("bs_bytes", bs).into());
     }
     let payload = Bytes::from(Noise::new(1).bytes(bs as usize));
     let op = async |number: u64| {

@@ -4,7 +4,7 @@
 use super::image_name;
 use super::open::images;
 use benthic_block::{Check, ImageAddress, OpenMode};
-use benthic_core::{Error, ErrorKind, Finding};
+use benthic_core::{Error, Finding};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -38,7 +38,7 @@ pub async fn run(args: CheckArgs, session: &Session) -> Outcome {
     print(&args.image, &check, repaired, session)?;
     if check.damage_count > 0 {
         let message = "the image is damaged; restore it from a backup";
-        return Err(Error::new(ErrorKind::Corrupt, message).with("findings", check.damage_count).into());
+        return Err(Error::corrupt(message).with("findings", check.damage_count).into());
     }
     if check.repairable_count > 0 && !repaired {
         let count = units::count(check.repairable_count, "finding");

@@ -6,7 +6,7 @@ use super::transfer::{CHUNK_BYTES, Source};
 use super::{image_name, snapshot_name};
 use benthic_block::diff::{Change, DiffHeader, DiffReader, END, encode_change, encode_header, merge};
 use benthic_block::{ExtentKind, Image, ImageAddress, OpenMode, Zeroes};
-use benthic_core::{Durability, Error, ErrorKind, Result};
+use benthic_core::{Durability, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::local::NewFile;
 use benthic_program::progress::Progress;
@@ -172,7 +172,7 @@ pub async fn import(args: ImportDiffArgs, session: &Session) -> Outcome {
 pub async fn merge_diff(args: MergeDiffArgs, session: &Session) -> Outcome {
     let stdio = Path::new("-");
     if args.first == stdio && args.second == stdio {
-        return Err(Error::new(ErrorKind::InvalidArgument, "only one of the files can be stdin").into());
+        return Err(Error::invalid_argument("only one of the files can be stdin").into());
     }
     let open = |path: &Path| DiffReader::open(BufReader::new(Source::open(path)?.0));
     let (first, second) = (open(&args.first)?, open(&args.second)?);
@@ -202,7 +202,7 @@ async fn check_start(image: &dyn Image, header: &DiffHeader) -> Result<()> {
     let has = |name: &String| snapshots.iter().any(|snapshot| snapshot.name == *name);
     if let Some(to) = header.to.as_ref().filter(|to| has(to)) {
         let message = "the image already has the snapshot at which the changes end";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).with("snapshot", to));
+        return Err(Error::already_exists(message).with("snapshot", to));
     }
     let Some(from) = &header.from else {
         let extents = image.extents(0, image.info().size_bytes, None).await?;
@@ -211,17 +211,17 @@ async fn check_start(image: &dyn Image, header: &DiffHeader) -> Result<()> {
         }
         let message =
             "the changes are those of a whole image, without its zeros, so they need an empty image";
-        return Err(Error::new(ErrorKind::Conflict, message));
+        return Err(Error::conflict(message));
     };
     if !has(from) {
         let message = "the image does not have the snapshot at which the changes begin; import the earlier changes first";
-        return Err(Error::new(ErrorKind::NotFound, message).with("snapshot", from));
+        return Err(Error::not_found(message).with("snapshot", from));
     }
     let extents = image.extents(0, image.info().size_bytes, Some(from)).await?;
     if extents.iter().any(|extent| extent.kind != ExtentKind::Unchanged) {
         let message =
             "the image has changed since the snapshot at which the changes begin; roll it back first";
-        return Err(Error::new(ErrorKind::Conflict, message).with("snapshot", from));
+        return Err(Error::conflict(message).with("snapshot", from));
     }
     Ok(())
 }

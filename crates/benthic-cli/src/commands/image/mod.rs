@@ -219,10 +219,7 @@ pub async fn run(command: ImageCommand, session: &Session) -> Outcome {
 fn image_name(address: &ImageAddress) -> Result<&str> {
     match &address.snapshot {
         None => Ok(&address.image),
-        Some(_) => {
-            Err(Error::new(ErrorKind::InvalidArgument, "name an image, not a snapshot")
-                .with("address", address))
-        }
+        Some(_) => Err(Error::invalid_argument("name an image, not a snapshot").with("address", address)),
     }
 }
 
@@ -234,14 +231,13 @@ fn new_name(address: &ImageAddress) -> Result<&str> {
     }
     let message =
         "names that end with .importing belong to images that are being imported; choose another name";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("image", address))
+    Err(Error::invalid_argument(message).with("image", address))
 }
 
 /// The image and the name of a snapshot.
 fn snapshot_name(address: &ImageAddress) -> Result<&str> {
     address.snapshot.as_deref().ok_or_else(|| {
-        Error::new(ErrorKind::InvalidArgument, "name a snapshot: POOL/IMAGE@SNAPSHOT")
-            .with("address", address)
+        Error::invalid_argument("name a snapshot: POOL/IMAGE@SNAPSHOT").with("address", address)
     })
 }
 
@@ -379,7 +375,7 @@ async fn resize(args: ResizeArgs, session: &Session) -> Outcome {
     let old_bytes = images.open(name, None, OpenMode::ReadOnly).await?.info().size_bytes;
     if args.size < old_bytes && !args.shrink {
         let message = "the new size is smaller, so the bytes behind it would be lost; --shrink allows that";
-        return Err(Error::new(ErrorKind::InvalidArgument, message)
+        return Err(Error::invalid_argument(message)
             .with("size_bytes", args.size)
             .with("old_size_bytes", old_bytes)
             .into());
@@ -405,7 +401,7 @@ fn check_same_pool(from: &ImageAddress, to: &ImageAddress) -> Result<()> {
         return Ok(());
     }
     let message = "both images must be in the same pool; export and import copy an image to another pool";
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("from", from).with("to", to))
+    Err(Error::invalid_argument(message).with("from", from).with("to", to))
 }
 
 async fn rm(args: &RmArgs, session: &Session) -> Outcome {

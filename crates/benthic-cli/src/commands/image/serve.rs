@@ -8,7 +8,7 @@ use crate::commands::serving;
 use benthic_block::nbd::{self, Address, Encryption, Export, Exports, Listener, Options};
 use benthic_block::{Image, ImageAddress, OpenMode};
 use benthic_core::names::{check_pool_name, shell_word};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::serving::listen;
 use benthic_program::session::Session;
@@ -134,8 +134,7 @@ async fn find(what: &[String], session: &Session) -> Result<Vec<ImageAddress>> {
         }
     }
     if found.is_empty() {
-        let message = "there is no image to serve; `benthic image create` creates one";
-        return Err(Error::new(ErrorKind::NotFound, message));
+        return Err(Error::not_found("there is no image to serve; `benthic image create` creates one"));
     }
     Ok(found)
 }

@@ -78,7 +78,7 @@ impl Source {
         let mut file = File::open(path).map_err(&failed)?;
         if file.metadata().map_err(&failed)?.is_dir() {
             let message = "this is a directory; name a file or a disk";
-            return Err(Error::new(ErrorKind::InvalidArgument, message).with("path", path.display()));
+            return Err(Error::invalid_argument(message).with("path", path.display()));
         }
         // A disk has its size at its end. A pipe has no size.
         match file.seek(SeekFrom::End(0)).and_then(|size_bytes| file.rewind().map(|()| size_bytes)) {
@@ -138,7 +138,7 @@ pub async fn import(args: ImportArgs, session: &Session) -> Outcome {
     let listed = images.list().await?;
     if listed.iter().any(|listed| listed == name) {
         let message = "the image already exists; import under another name, or remove it first";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).with("image", &args.image).into());
+        return Err(Error::already_exists(message).with("image", &args.image).into());
     }
     let identity = source.identity(geometry)?;
     let temporary = match identity {
@@ -233,7 +233,7 @@ async fn copy_in(
             match total_bytes {
                 Some(total_bytes) if at > total_bytes => {
                     let message = "the file has grown during the import; import it again";
-                    return Err(Error::new(ErrorKind::Conflict, message).into());
+                    return Err(Error::conflict(message).into());
                 }
                 Some(total_bytes) => {
                     image.flush().await?;

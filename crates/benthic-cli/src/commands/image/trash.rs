@@ -3,7 +3,7 @@
 use super::open::images;
 use super::{image_name, new_name};
 use benthic_block::{ImageAddress, Images, TrashedImage};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -131,13 +131,11 @@ async fn find(images: &dyn Images, address: &ImageAddress) -> Result<TrashedImag
     if found.len() > 1 {
         let ids: Vec<&str> = found.iter().map(|image| image.id.as_str()).collect();
         let message = "several images in the trash had this name; name one by its id";
-        return Err(Error::new(ErrorKind::InvalidArgument, message)
-            .with("image", address)
-            .with("ids", ids.join(", ")));
+        return Err(Error::invalid_argument(message).with("image", address).with("ids", ids.join(", ")));
     }
     found.pop().ok_or_else(|| {
         let message = "the trash has no such image; `benthic image trash ls` lists them";
-        Error::new(ErrorKind::NotFound, message).with("image", address)
+        Error::not_found(message).with("image", address)
     })
 }
 

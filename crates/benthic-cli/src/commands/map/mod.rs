@@ -123,7 +123,7 @@ pub async fn run(args: MapArgs, session: &Session) -> Outcome {
 fn parse_pool(text: &str) -> Result<PoolAddress> {
     if text.contains('/') {
         let message = "the target is POOL or POOL:NS; --prefix selects some of its objects";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text));
+        return Err(Error::invalid_argument(message).with("got", text));
     }
     text.parse()
 }
@@ -348,7 +348,7 @@ impl Run<'_> {
         if self.state.failed.len() > FAILED_MAX {
             let message =
                 "too many objects failed; fix the cause and repeat the command, or run it without --resume";
-            return Err(Error::new(ErrorKind::LimitExceeded, message).with("failed_max", FAILED_MAX).into());
+            return Err(Error::limit_exceeded(message).with("failed_max", FAILED_MAX).into());
         }
         Ok(())
     }

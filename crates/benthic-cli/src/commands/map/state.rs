@@ -10,7 +10,7 @@
 //! [`benthic_core::codec`].
 
 use benthic_core::codec::{Decoded, Decoder, Encode, Wire};
-use benthic_core::{Error, ErrorKind, ListToken, OptionalExtension, Result, wire_enum};
+use benthic_core::{Error, ListToken, OptionalExtension, Result, wire_enum};
 use benthic_program::local::{self, NewFile};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -103,7 +103,7 @@ impl RunState {
                 let message = format!(
                     "the file belongs to another run, whose {key} is different; remove it to begin again, or name another file"
                 );
-                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                return Err(Error::invalid_argument(message)
                     .with("path", path.display())
                     .with("then", then)
                     .with("now", now));
@@ -115,9 +115,9 @@ impl RunState {
     fn decode_file(data: &[u8]) -> Result<RunState> {
         let Some(rest) = data.strip_prefix(MAGIC) else {
             let message = "this is not a file of `benthic map --resume`; remove it, or name another file";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid_argument(message));
         };
-        let damaged = || Error::new(ErrorKind::Corrupt, "the file is damaged; remove it to begin again");
+        let damaged = || Error::corrupt("the file is damaged; remove it to begin again");
         let (hash, encoded) = rest.split_at_checked(HASH_BYTES).ok_or_else(damaged)?;
         if hash != &Sha256::digest(encoded)[..] {
             return Err(damaged());

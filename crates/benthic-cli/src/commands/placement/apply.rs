@@ -4,7 +4,7 @@ use super::{cluster, plan};
 use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::placement::apply::movement;
 use benthic_ceph::placement::plan::Plan;
-use benthic_core::{Error, ErrorKind, Stopwatch, SystemClock};
+use benthic_core::{Error, Stopwatch, SystemClock};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -96,7 +96,7 @@ async fn wait_for_move(store: &dyn ClusterClient, plan: &Plan, session: &Session
         if last_active.elapsed() > INACTIVE_LIMIT {
             let message = "placement groups take no reads and writes; `ceph health detail` shows the reason, and `benthic \
                 placement undo PLAN` reverts the plan";
-            return Err(Error::new(ErrorKind::Unavailable, message)
+            return Err(Error::unavailable(message)
                 .with("pool", &plan.pool)
                 .with("inactive", movement.inactive)
                 .into());

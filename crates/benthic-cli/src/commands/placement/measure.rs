@@ -4,7 +4,7 @@
 use super::cluster;
 use crate::commands::bench;
 use crate::places::Places;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
@@ -49,8 +49,7 @@ struct Measurement {
 pub async fn run(args: MeasureArgs, session: &Session) -> Outcome {
     args.places.check()?;
     if args.places.from.is_empty() {
-        let message = "name the places to measure from, such as --from um,msu";
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid_argument("name the places to measure from, such as --from um,msu").into());
     }
     // Check first that the store is a Ceph cluster and the pool exists.
     cluster(session).await?;

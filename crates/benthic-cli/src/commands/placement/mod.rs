@@ -9,7 +9,7 @@ mod show;
 mod simulate;
 
 use benthic_ceph::cluster_client::ClusterClient;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use clap::Subcommand;
@@ -61,7 +61,7 @@ pub async fn run(command: PlacementCommand, session: &Session) -> Outcome {
 pub(super) async fn cluster(session: &Session) -> Result<Arc<dyn ClusterClient>> {
     let Some(cluster) = session.rados().await? else {
         let message = "only a Ceph cluster has placement groups; name one with --store ceph:";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("store", session.uri()));
+        return Err(Error::unsupported(message).with("store", session.uri()));
     };
     Ok(cluster)
 }

@@ -5,7 +5,7 @@ use super::{cluster, show};
 use benthic_ceph::placement::latency::Latency;
 use benthic_ceph::placement::plan::{Plan, Request};
 use benthic_ceph::placement::resize::Resize;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::store::blocking;
@@ -69,8 +69,7 @@ fn write_new(file: &Path, content: &str) -> Result<()> {
         file.sync_all()
     });
     written.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::new(
-            ErrorKind::AlreadyExists,
+        std::io::ErrorKind::AlreadyExists => Error::already_exists(
             "the file exists, and undo may need the plan in it; name another file with --out",
         )
         .with("file", file.display()),

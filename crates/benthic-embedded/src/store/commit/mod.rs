@@ -16,7 +16,7 @@ use super::keys::Extent;
 use super::log::{Frame, Log};
 use super::space::{FREEING_BYTES, Space};
 use crate::Options;
-use benthic_core::{Clock, Error, ErrorKind, Result};
+use benthic_core::{Clock, Error, Result};
 use parking_lot::{Condvar, Mutex};
 use std::path::Path;
 use std::sync::Arc;
@@ -221,6 +221,5 @@ impl Commit {
 }
 
 fn read_only(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, "the store is read-only because a write failed; open it again")
-        .with("cause", why)
+    Error::unavailable("the store is read-only because a write failed; open it again").with("cause", why)
 }

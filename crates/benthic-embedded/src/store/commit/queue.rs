@@ -8,7 +8,7 @@ use crate::store::keys;
 use crate::store::log::{FRAME_HEADER_BYTES, Log};
 use crate::store::object::PreparedOp;
 use crate::store::record::Record;
-use benthic_core::{Durability, Error, ErrorKind, Result, Stopwatch};
+use benthic_core::{Durability, Error, Result, Stopwatch};
 use bytes::Bytes;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Commit {
         if !self.disk.allocator.lock().are_in_use(&record.freed) {
             drop(queue);
             let message = "blocks of the object are marked as free; fsck names the object";
-            self.refuse(&record, Error::new(ErrorKind::Corrupt, message), done);
+            self.refuse(&record, Error::corrupt(message), done);
             return false;
         }
         let lsn = queue.next_lsn;
@@ -287,7 +287,7 @@ impl Commit {
         for done in waiters {
             done(outcome.clone().map_err(|why| {
                 let message = "the write may not be durable; open the store again and read the object";
-                Error::new(ErrorKind::OutcomeUnknown, message).with("cause", why)
+                Error::outcome_unknown(message).with("cause", why)
             }));
         }
         outcome.map_err(|why| read_only(&why))

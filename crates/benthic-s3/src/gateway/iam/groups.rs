@@ -2,7 +2,7 @@
 
 use super::{Call, Target, element, failure};
 use crate::identity::{Identity, IdentityKind};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use s3s::S3Result;
 
 impl Call<'_> {
@@ -58,7 +58,7 @@ impl Call<'_> {
                     if action == "RemoveUserFromGroup" {
                         let message = "the user is not in the group";
                         let removed = user.groups.remove(group);
-                        return removed.then_some(()).ok_or_else(|| Error::new(ErrorKind::NotFound, message));
+                        return removed.then_some(()).ok_or_else(|| Error::not_found(message));
                     }
                     user.groups.insert(group.to_owned());
                     user.policies.get_or_insert_default();

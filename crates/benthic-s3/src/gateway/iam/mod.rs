@@ -278,7 +278,7 @@ impl S3Route for Iam {
             let key =
                 self.keys.find(&access_key, token.as_deref()).await.map_err(failure)?.map_err(refused)?;
             let account = key.caller.account().ok_or_else(unsigned)?.to_owned();
-            let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
+            let corrupt = |message: String| failure(Error::corrupt(message));
             let rights = rights(&key.policies).map_err(corrupt)?;
             facts.resource_account = match form.optional("RoleArn") {
                 Some(_) => facts.resource_account,
@@ -418,7 +418,7 @@ struct Target<'r> {
 
 impl Target<'_> {
     fn require(self) -> S3Result<Identity> {
-        let missing = || Error::new(ErrorKind::NotFound, format!("no such {}", self.kind.word()));
+        let missing = || Error::not_found(format!("no such {}", self.kind.word()));
         self.found.ok_or_else(|| failure(missing()))
     }
 }

@@ -6,7 +6,7 @@ use crate::identity::{
     check_policy_name, policy_arn,
 };
 use crate::policy::Document;
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use hyper::StatusCode;
 use s3s::{S3Error, S3Result};
 
@@ -51,7 +51,7 @@ pub(super) fn malformed(message: &str) -> S3Error {
 }
 
 fn no_policy() -> Error {
-    Error::new(ErrorKind::NotFound, "there is no such policy")
+    Error::not_found("there is no such policy")
 }
 
 impl Call<'_> {
@@ -219,7 +219,7 @@ impl Call<'_> {
                     if policy.versions.len() >= VERSIONS_MAX {
                         let message =
                             format!("a policy has at most {VERSIONS_MAX} versions; delete one first");
-                        return Err(Error::new(ErrorKind::LimitExceeded, message));
+                        return Err(Error::limit_exceeded(message));
                     }
                     policy.last_version += 1;
                     policy.versions.insert(policy.last_version, PolicyVersion { created_ms: now_ms, text });
@@ -244,8 +244,7 @@ impl Call<'_> {
                     if action == "SetDefaultPolicyVersion" {
                         policy.default = number;
                     } else if policy.default == number {
-                        return Err(Error::new(
-                            ErrorKind::Conflict,
+                        return Err(Error::conflict(
                             "the default version cannot be deleted; set another default version first",
                         ));
                     } else {

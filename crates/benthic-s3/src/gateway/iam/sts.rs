@@ -155,7 +155,7 @@ impl Call<'_> {
             }
             _ => return Err(denied()),
         };
-        let corrupt = |message: String| failure(Error::new(ErrorKind::Corrupt, message));
+        let corrupt = |message: String| failure(Error::corrupt(message));
         let (id, created_ms) = (found.id(account, name), found.created_ms);
         let RoleSettings { trust, trust_principals, session_s_max, .. } = found.role.ok_or_else(denied)?;
         let trust = Document::of_trust(&trust).map_err(corrupt)?.bound_to(&trust_principals);

@@ -31,8 +31,7 @@ impl Call<'_> {
                 let target = self.target(action, kind).await?;
                 let name = target.name;
                 if target.require()?.policies.is_some_and(|policies| !policies.is_empty()) {
-                    let message = "delete the policies of the user first";
-                    return Err(failure(Error::new(ErrorKind::Conflict, message)));
+                    return Err(failure(Error::conflict("delete the policies of the user first")));
                 }
                 self.identities.remove_identity(kind, &self.account, name).await.map_err(failure)
             }
@@ -114,7 +113,7 @@ impl Call<'_> {
         match self.identities.key(access_key).await {
             Ok(Key { account, user, .. }) if account == self.account && user == name => Ok(access_key),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failure(error)),
-            _ => Err(failure(Error::new(ErrorKind::NotFound, "the user has no such key"))),
+            _ => Err(failure(Error::not_found("the user has no such key"))),
         }
     }
 }

@@ -346,7 +346,7 @@ impl WriteBack {
             match file::open(&path) {
                 Ok((record, _, _)) if record.origin != origin => {
                     let message = "the cache has pending changes for another upstream; serve that one until they are there";
-                    return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    return Err(Error::invalid_argument(message)
                         .with("upstream", record.origin)
                         .with("cache", cache.display()));
                 }
@@ -496,7 +496,7 @@ impl WriteBack {
             let _adding = adding;
             write_back.store(record, data, condition).await
         });
-        let ended = |error| Err(Error::new(ErrorKind::Internal, "a write ended early").with_source(error));
+        let ended = |error| Err(Error::internal("a write ended early").with_source(error));
         task.await.unwrap_or_else(ended)
     }
 
@@ -568,7 +568,7 @@ impl WriteBack {
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let task = self.blocks.client.runtime().spawn_blocking(work);
-        let ended = |error| Err(Error::new(ErrorKind::Internal, "a write ended early").with_source(error));
+        let ended = |error| Err(Error::internal("a write ended early").with_source(error));
         task.await.unwrap_or_else(ended)
     }
 
@@ -732,7 +732,7 @@ impl Reader for PendingReader {
         let index = self.range.start / BLOCK_BYTES;
         let (pending, file) = (Arc::clone(&self.pending), Arc::clone(&self.file));
         let read = self.runtime.spawn_blocking(move || file::read_block(&file, &pending.record, index));
-        let ended = |error| Err(Error::new(ErrorKind::Internal, "a read ended early").with_source(error));
+        let ended = |error| Err(Error::internal("a read ended early").with_source(error));
         let block = read.await.unwrap_or_else(ended)?;
         let block_start = index * BLOCK_BYTES;
         let start = (self.range.start - block_start) as usize;

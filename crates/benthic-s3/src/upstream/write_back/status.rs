@@ -64,11 +64,8 @@ pub fn pending_status(cache: &Path) -> Result<PendingStatus> {
         Error::io(Action::Read, "cannot read the pending changes", error).with("path", cache.display())
     };
     if !cache.join("blocks").is_dir() {
-        return Err(Error::new(
-            ErrorKind::NotFound,
-            "there is no cache; pass the directory of `serve --cache`",
-        )
-        .with("path", cache.display()));
+        return Err(Error::not_found("there is no cache; pass the directory of `serve --cache`")
+            .with("path", cache.display()));
     }
     let directory = cache.join(PENDING);
     let mut status = PendingStatus::default();

@@ -1,7 +1,7 @@
 //! `benthic table alter`: changes the columns of a table.
 
 use super::{TableAddress, line};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_sql::syntax::parse_column;
@@ -51,18 +51,16 @@ impl Changes {
             let field = parse_column(&text)?;
             if !field.is_nullable() {
                 let message = "an added column is null in existing rows; leave out 'not null'";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).with("got", text));
+                return Err(Error::invalid_argument(message).with("got", text));
             }
             changes.push(Alter::Add { name: field.name().clone(), data_type: field.data_type().clone() });
         }
         changes.extend(self.drop.into_iter().map(|name| Alter::Drop { name }));
         for text in self.rename {
             let Some((from, to)) = text.split_once(':') else {
-                return Err(Error::new(
-                    ErrorKind::InvalidArgument,
-                    "the colon is missing; write --rename FROM:TO",
-                )
-                .with("got", text));
+                return Err(
+                    Error::invalid_argument("the colon is missing; write --rename FROM:TO").with("got", text)
+                );
             };
             changes.push(Alter::Rename { from: from.to_owned(), to: to.to_owned() });
         }

@@ -3,7 +3,7 @@
 use super::layout::LayoutArgs;
 use super::load::{self, InputArgs, Inputs};
 use super::{TableAddress, describe_size, line};
-use benthic_core::{Environment, Error, ErrorKind, Result};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::session::Session;
 use benthic_sql::syntax::{PartitionBy, parse_columns, parse_partitioning};
@@ -105,7 +105,7 @@ async fn fill(table: &Table, inputs: Inputs, address: &TableAddress) -> Outcome<
 async fn remove_empty(table: &Table) -> Result<()> {
     let head = table.head().await?;
     if head.snapshots.len() > 1 || !head.intents.is_empty() {
-        return Err(Error::new(ErrorKind::Conflict, "another writer already uses the table"));
+        return Err(Error::conflict("another writer already uses the table"));
     }
     drop_table(Arc::clone(table.pool()), table.name(), false, &Environment::default()).await.map(drop)
 }

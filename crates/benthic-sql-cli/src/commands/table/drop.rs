@@ -1,7 +1,7 @@
 //! `benthic table drop`: removes a table.
 
 use super::{TableAddress, count, line};
-use benthic_core::{Environment, Error, ErrorKind, Pool};
+use benthic_core::{Environment, Error, Pool};
 use benthic_program::confirm::Deletion;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -46,7 +46,7 @@ pub async fn run(args: DropArgs, session: &Session) -> Outcome {
     if !dropped.finished {
         let message = "another process loads into the table; its rows are removed, but its name stays; drop it again when that \
             process is done, or with --force if it no longer runs";
-        return Err(Error::new(ErrorKind::Busy, message)
+        return Err(Error::busy(message)
             .with("table", &args.table)
             .with("objects_removed", dropped.objects)
             .into());

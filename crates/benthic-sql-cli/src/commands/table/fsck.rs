@@ -2,7 +2,7 @@
 
 use super::index::watch;
 use super::{TableAddress, count, describe_size, line};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
@@ -71,7 +71,7 @@ pub async fn run(args: FsckArgs, session: &Session) -> Outcome {
         }
     };
     let left = findings.len() - repaired;
-    Err(Error::new(ErrorKind::Corrupt, message).with("table", &args.table).with("findings", left).into())
+    Err(Error::corrupt(message).with("table", &args.table).with("findings", left).into())
 }
 
 fn finding(error: &Error) -> Value {

@@ -107,7 +107,7 @@ impl Inputs {
     pub async fn schema(&mut self) -> Outcome<arrow::datatypes::SchemaRef> {
         let mut files = std::mem::take(&mut self.files).into_iter();
         let first = files.next();
-        let first = first.ok_or_else(|| Error::new(ErrorKind::Internal, "no file to take columns from"))?;
+        let first = first.ok_or_else(|| Error::internal("no file to take columns from"))?;
         let others: Vec<Input> = files.as_slice().iter().filter_map(again).collect();
         let options = self.options.clone();
         let opened = read(move || {
@@ -158,12 +158,11 @@ async fn read<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'stat
     let (to, from) = tokio::sync::oneshot::channel();
     let started =
         std::thread::Builder::new().name(WORKER_THREAD.to_owned()).spawn(move || to.send(work()).is_ok());
-    started
-        .map_err(|error| Error::new(ErrorKind::Unavailable, "cannot start a thread").with_source(error))?;
+    started.map_err(|error| Error::unavailable("cannot start a thread").with_source(error))?;
     tokio::select! {
         outcome = from => match outcome {
             Ok(outcome) => Ok(outcome?),
-            Err(_) => Err(Error::new(ErrorKind::Internal, "the thread that read a file ended early").into()),
+            Err(_) => Err(Error::internal("the thread that read a file ended early").into()),
         },
         () = interrupt::wait() => Err(Failure::Interrupted),
     }

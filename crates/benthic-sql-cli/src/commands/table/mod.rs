@@ -142,7 +142,7 @@ impl FromStr for TableAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<TableAddress> {
-        let invalid = |message: &str| Error::new(ErrorKind::InvalidArgument, message).with("got", text);
+        let invalid = |message: &str| Error::invalid_argument(message).with("got", text);
         let Some((pool, table)) = text.split_once('/') else {
             return Err(invalid("a table is POOL/TABLE"));
         };

@@ -76,7 +76,7 @@ impl Done {
 
 /// Fails after a signal.
 fn goes_on() -> Result<()> {
-    interrupt::check().map_err(|_| Error::new(ErrorKind::Unavailable, "a signal ended the command"))
+    interrupt::check().map_err(|_| Error::unavailable("a signal ended the command"))
 }
 
 /// Writes the objects again, clustered if the user wants it, and commits one group after the other.

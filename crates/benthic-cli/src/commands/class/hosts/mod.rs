@@ -15,7 +15,7 @@ use benthic_ceph::cluster_client::ClusterClient;
 use benthic_ceph::hosts::directory::{Directory, Library};
 use benthic_ceph::hosts::ssh::{Ssh, check_destination};
 use benthic_ceph::hosts::verify::{self, OsdState};
-use benthic_core::{Error, ErrorKind};
+use benthic_core::Error;
 use benthic_program::confirm::Change;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::progress::Progress;
@@ -202,7 +202,7 @@ impl Run<'_> {
     }
 
     fn unexpected(&self, step: &Step) -> Error {
-        Error::new(ErrorKind::Conflict, "another command has changed the library on the host meanwhile")
+        Error::conflict("another command has changed the library on the host meanwhile")
             .with("host", &step.host)
             .with("dir", &step.found.path)
     }

@@ -8,7 +8,7 @@ use benthic_ceph::hosts::inventory::{DEFAULT_LIST, Host, Inventory, LOAD_LIST, S
 use benthic_ceph::hosts::ssh::Ssh;
 use benthic_ceph::hosts::verify;
 use benthic_ceph::releases;
-use benthic_core::{Error, ErrorKind, Reason, Result};
+use benthic_core::{Error, Reason, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::session::Session;
@@ -254,12 +254,10 @@ fn refuse(inventory: &Inventory) -> Result<()> {
             "the libraries of OSDs in containers are in the containers' image, which the next start restores; {GUIDE} \
              describes how to add a library to the image"
         );
-        return Err(
-            Error::new(ErrorKind::Unsupported, message).with("osds", super::text::osds(&in_containers))
-        );
+        return Err(Error::unsupported(message).with("osds", super::text::osds(&in_containers)));
     }
     if inventory.hosts.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "the cluster has no OSD that has ever run"));
+        return Err(Error::not_found("the cluster has no OSD that has ever run"));
     }
     Ok(())
 }
@@ -276,7 +274,7 @@ async fn inspect(host: &Host, undo: bool, ssh: &Arc<Ssh>, library: &Arc<Library>
     let directories = host.directories();
     if directories.is_empty() {
         let message = "no OSD of the host is up, and only a running OSD reports its osd_class_dir; start one";
-        return Err(Error::new(ErrorKind::Unavailable, message));
+        return Err(Error::unavailable(message));
     }
     let mut versions: Vec<String> = host.osds.iter().map(|osd| osd.version.clone()).collect();
     versions.sort();
@@ -300,7 +298,7 @@ async fn inspect(host: &Host, undo: bool, ssh: &Arc<Ssh>, library: &Arc<Library>
 fn install_action(found: &Directory, library: &Library) -> Result<Action> {
     if let Some(arch) = library.arch().filter(|arch| *arch != found.arch) {
         let message = format!("the library is built for {arch}, and the host is {}", found.arch);
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
+        return Err(Error::invalid_argument(message));
     }
     if found.sha256.as_ref() == Some(&library.sha256) {
         return Ok(Action::Keep);
@@ -320,7 +318,7 @@ fn undo_action(found: &Directory) -> Result<Action> {
     check_writable(found)?;
     if found.sha256 != record.old && found.sha256.as_ref() != Some(&record.new) {
         let message = "the library in the directory is not the one that was installed last, so there is nothing to return to";
-        return Err(Error::new(ErrorKind::Conflict, message));
+        return Err(Error::conflict(message));
     }
     Ok(if record.old.is_some() { Action::Restore } else { Action::Remove })
 }
@@ -329,7 +327,7 @@ fn check_writable(found: &Directory) -> Result<()> {
     if found.is_writable {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::PermissionDenied, "the directory is read-only"))
+    Err(Error::permission_denied("the directory is read-only"))
 }
 
 /// The settings that do not include the library, with equal values together.

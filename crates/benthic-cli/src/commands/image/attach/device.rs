@@ -3,7 +3,7 @@
 use super::fuse_loop::{self, FuseLoop};
 use super::kernel_nbd::{self, KernelNbd};
 use super::private_dir::PrivateDir;
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::{external, mounts};
 use rustix::fs::OFlags;
 use std::fs::{self, OpenOptions};
@@ -31,7 +31,7 @@ impl Way {
     pub fn find() -> Result<Way> {
         if !rustix::process::geteuid().is_root() {
             let message = "only root can attach a device; `benthic image serve` works for every user";
-            return Err(Error::new(ErrorKind::PermissionDenied, message));
+            return Err(Error::permission_denied(message));
         }
         let of_nbd = kernel_nbd::lacks();
         let of_loop = fuse_loop::lacks();
@@ -45,7 +45,7 @@ impl Way {
                     of_nbd.join(" and "),
                     of_loop.join(" and ")
                 );
-                Err(Error::new(ErrorKind::Unsupported, message))
+                Err(Error::unsupported(message))
             }
         }
     }
@@ -113,7 +113,7 @@ impl Device {
 /// device.
 async fn check_unused(device: &Path) -> Result<()> {
     let message = "the device is in use, so it stays attached; unmount it, then stop this program again";
-    let error = Error::new(ErrorKind::Busy, message).with("device", device.display());
+    let error = Error::busy(message).with("device", device.display());
     if is_claimed(device) {
         let mounts = mounts::mounts()?;
         return Err(match mounts.into_iter().find(|mount| mount.source == device) {

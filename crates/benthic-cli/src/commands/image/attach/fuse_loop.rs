@@ -6,7 +6,7 @@
 
 use super::device::{CLOSE_LIMIT, POLL, lacks_program, sys_block, wait_until};
 use super::private_dir::PrivateDir;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::external::{self, Program};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -67,7 +67,7 @@ impl FuseLoop {
         // If a program has the device open, the kernel detaches it when the program closes it.
         if !wait_until(CLOSE_LIMIT, || !is_on(&self.device, &file)).await {
             let message = "a program has the device open; the device is detached when the program closes it";
-            return Err(Error::new(ErrorKind::Busy, message).with("device", self.device.display()));
+            return Err(Error::busy(message).with("device", self.device.display()));
         }
         self.file.unmount().await
     }
@@ -80,7 +80,7 @@ impl FuseLoop {
                 tear_down(&self.device).await?;
                 self.file.unmount().await?;
                 let message = "nbdfuse has ended, so all requests of the device fail; attach the image again";
-                return Err(Error::new(ErrorKind::Unavailable, message).with("device", self.device.display()));
+                return Err(Error::unavailable(message).with("device", self.device.display()));
             }
             sleep(POLL * 10).await;
         }
@@ -109,7 +109,7 @@ impl FuseFile {
         file.unmount().await?;
         let said = fs::read_to_string(&log).unwrap_or_default();
         let said = said.lines().last().unwrap_or("it does not answer").to_owned();
-        Err(Error::new(ErrorKind::Unavailable, format!("nbdfuse failed: {said}")))
+        Err(Error::unavailable(format!("nbdfuse failed: {said}")))
     }
 
     fn path(&self) -> PathBuf {

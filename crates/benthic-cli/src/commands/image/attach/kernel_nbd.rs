@@ -2,7 +2,7 @@
 
 use super::device::{POLL, lacks_program, sys_block, wait_until};
 use super::private_dir::PrivateDir;
-use benthic_core::{Action, Error, ErrorKind, Result};
+use benthic_core::{Action, Error, Result};
 use benthic_program::external::{self, Program};
 use std::ffi::OsStr;
 use std::fs;
@@ -40,9 +40,7 @@ impl KernelNbd {
                 Ok(_) => {
                     if !wait_until(LIMIT, || is_connected(&device)).await {
                         let message = "the kernel does not connect the device; dmesg may say why";
-                        return Err(
-                            Error::new(ErrorKind::Unavailable, message).with("device", device.display())
-                        );
+                        return Err(Error::unavailable(message).with("device", device.display()));
                     }
                     directory.note_nbd(&device)?;
                     return Ok(KernelNbd(device));
@@ -52,7 +50,7 @@ impl KernelNbd {
         Err(failed.unwrap_or_else(|| {
             let message =
                 "all NBD devices are in use; `modprobe nbd nbds_max=64` makes more after `rmmod nbd`";
-            Error::new(ErrorKind::LimitExceeded, message)
+            Error::limit_exceeded(message)
         }))
     }
 
@@ -66,7 +64,7 @@ impl KernelNbd {
             return Ok(());
         }
         let message = "the kernel does not disconnect the device; stop this program again";
-        Err(Error::new(ErrorKind::Busy, message).with("device", self.0.display()))
+        Err(Error::busy(message).with("device", self.0.display()))
     }
 
     /// Waits until another program has disconnected the device.

@@ -14,7 +14,7 @@ mod private_dir;
 use super::serve::{open_image, uri};
 use benthic_block::nbd::{self, Address, Export, Exports, Listener, Options};
 use benthic_block::{Image, ImageAddress};
-use benthic_core::{Error, ErrorKind, Result};
+use benthic_core::{Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt::Deferral;
 use benthic_program::session::Session;
@@ -74,9 +74,9 @@ async fn serve(
         Err(error) => Err(error.into()),
     };
     drop(stop);
-    let served: Result<()> = server.await.unwrap_or_else(|panic| {
-        Err(Error::new(ErrorKind::Internal, "the NBD server panicked").with_source(panic))
-    });
+    let served: Result<()> = server
+        .await
+        .unwrap_or_else(|panic| Err(Error::internal("the NBD server panicked").with_source(panic)));
     attached.and(served.map_err(Into::into))
 }
 

@@ -121,7 +121,7 @@ async fn claim_pool(pool: &Arc<dyn Pool>, scale: f64) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
-    Err(Error::new(ErrorKind::InvalidArgument, message).with("pool", pool.name()).with("scale", scale))
+    Err(Error::invalid_argument(message).with("pool", pool.name()).with("scale", scale))
 }
 
 /// Generates the missing TPC-H tables, and returns the largest table.
@@ -146,7 +146,7 @@ async fn tables(session: &Session, pool: &Arc<dyn Pool>, scale: f64) -> Outcome<
         };
         last = Some(snapshot);
     }
-    last.ok_or_else(|| Error::new(ErrorKind::Internal, "TPC-H has no tables").into())
+    last.ok_or_else(|| Error::internal("TPC-H has no tables").into())
 }
 
 /// A table that an earlier run loaded completely. Drops the remains of an interrupted load.
@@ -165,7 +165,7 @@ async fn find_loaded(pool: &Arc<dyn Pool>, name: &str) -> Result<Option<Snapshot
 }
 
 fn check_interrupt() -> Result<()> {
-    if interrupt::is_set() { Err(Error::new(ErrorKind::Unavailable, "interrupted")) } else { Ok(()) }
+    if interrupt::is_set() { Err(Error::unavailable("interrupted")) } else { Ok(()) }
 }
 
 fn interrupted_or(error: Error) -> Failure {
