@@ -2,14 +2,11 @@
 //! deep one would need more stack than a thread has, and that would end the whole server.
 
 use benthic_core::{Error, Result};
-use benthic_sql::relations::visit;
+use benthic_sql::walk::{Part, walk};
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::ast::{ObjectName, Visitor};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 
 /// Maximum size of a statement.
 const BYTES_MAX: usize = 1 << 20;
@@ -30,11 +27,11 @@ pub fn check(sql: &str) -> Result<()> {
         let depth = Tokenizer::new(dialect, sql).tokenize().map_or(0, |tokens| depth(&tokens));
         limit("the statement has too many keywords and operators", depth, DEPTH_MAX)?;
     }
-    let mut relations = Relations(0);
+    let mut relations = 0;
     for statement in DFParser::parse_sql(sql).unwrap_or_default() {
-        visit(&statement, &mut relations);
+        walk(&statement, &mut |part| relations += usize::from(matches!(part, Part::Relation(_))));
     }
-    limit("the statement names too many tables", relations.0, RELATIONS_MAX)
+    limit("the statement names too many tables", relations, RELATIONS_MAX)
 }
 
 /// Numbers the parameters of a statement: `?` becomes `$1`, `$2` and so on, as the query engine
@@ -76,15 +73,4 @@ fn depth(tokens: &[Token]) -> usize {
         _ => false,
     };
     tokens.iter().filter(|token| !is_flat(token)).count()
-}
-
-struct Relations(usize);
-
-impl Visitor for Relations {
-    type Break = Infallible;
-
-    fn pre_visit_relation(&mut self, _name: &ObjectName) -> ControlFlow<Infallible> {
-        self.0 += 1;
-        ControlFlow::Continue(())
-    }
 }

@@ -8,15 +8,15 @@
 //! manual). The rules here do the same. Parentheses in the statement remain. Other operators, such
 //! as those on bits, keep the parser's order.
 
+use crate::walk::change_exprs;
 use benthic_fragment::json;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, VisitMut, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, VisitMut};
 use std::mem::replace;
-use std::ops::ControlFlow;
 
 /// Plans the operators.
 #[derive(Debug)]
@@ -58,10 +58,7 @@ pub fn rewrite(statement: &mut Statement) {
 
 /// The same in an expression, or another part of a statement.
 pub fn rewrite_in(part: &mut impl VisitMut) {
-    let _ = visit_expressions_mut(part, |expr| {
-        bind(expr);
-        ControlFlow::<()>::Continue(())
-    });
+    change_exprs(part, &mut bind);
 }
 
 /// Turns `doc -> (key = value)` without parentheses into `(doc -> key) = value`, and

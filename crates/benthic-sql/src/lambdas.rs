@@ -8,16 +8,16 @@
 //! so it becomes `j['pt']`. It has no function that is true if all elements match: no element may
 //! match the opposite condition.
 
+use crate::walk::change_exprs;
 use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, UnaryOperator, Value,
-    VisitMut, visit_expressions_mut,
+    VisitMut,
 };
 use std::collections::HashMap;
 use std::mem::replace;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The names of the function that is true if all elements match, and the function that is true if
@@ -39,10 +39,7 @@ pub fn rewrite(statement: &mut Statement, functions: &Functions) {
 
 /// The same in an expression, or another part of a statement.
 pub fn rewrite_in(part: &mut impl VisitMut, functions: &Functions) {
-    let _ = visit_expressions_mut(part, |expr| {
-        rewrite_call(expr, functions);
-        ControlFlow::<()>::Continue(())
-    });
+    change_exprs(part, &mut |expr| rewrite_call(expr, functions));
 }
 
 fn rewrite_call(expr: &mut Expr, functions: &Functions) {
@@ -58,10 +55,7 @@ fn rewrite_call(expr: &mut Expr, functions: &Functions) {
     for arg in &mut list.args {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(body)) = arg else { continue };
         let Some(name) = take_parameter(body) else { continue };
-        let _ = visit_expressions_mut(body, |expr| {
-            rewrite_field(expr, &name);
-            ControlFlow::<()>::Continue(())
-        });
+        change_exprs(body, &mut |expr| rewrite_field(expr, &name));
         let body = replace(body, Expr::Identifier(name.clone()));
         let body = if is_all { opposite(body) } else { body };
         *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(LambdaFunction {

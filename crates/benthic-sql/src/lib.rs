@@ -63,6 +63,7 @@ pub mod syntax;
 pub mod table;
 pub mod travel;
 pub mod unmatched_rows;
+pub mod walk;
 pub mod wasm;
 pub mod work;
 

@@ -192,7 +192,7 @@ fn other_zero(expr: &Expr) -> Option<Expr> {
 /// Errors of rebuilding plans.
 pub fn rewrite_exprs(
     plan: LogicalPlan,
-    rewrite: &impl Fn(&mut Expr, &DFSchema) -> bool,
+    rewrite: &dyn Fn(&mut Expr, &DFSchema) -> bool,
 ) -> Result<Transformed<LogicalPlan>> {
     plan.transform_up_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());

@@ -6,8 +6,8 @@
 
 use crate::errors::{external, plain};
 use crate::partition::partition;
-use crate::relations::visit;
 use crate::session::SqlSession;
+use crate::walk::{Part, walk};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -22,12 +22,10 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::streaming::StreamingTableExec;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArg, FunctionArgExpr, TableFactor, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArg, FunctionArgExpr, TableFactor};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -53,31 +51,19 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// The arguments of the calls of the table function in a statement.
 pub fn named_calls(statement: &Statement) -> BTreeSet<Vec<String>> {
-    let mut calls = Calls::default();
-    visit(statement, &mut calls);
-    calls.0
-}
-
-#[derive(Default)]
-struct Calls(BTreeSet<Vec<String>>);
-
-impl Visitor for Calls {
-    type Break = Infallible;
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
-        if let TableFactor::Table { name, args: Some(args), .. } = factor
+    let literal = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(value))) => value.clone().into_string(),
+        _ => None,
+    };
+    let mut calls = BTreeSet::new();
+    walk(statement, &mut |part| {
+        if let Part::TableFactor(TableFactor::Table { name, args: Some(args), .. }) = part
             && name.to_string() == NAME
         {
-            let literal = |arg: &FunctionArg| match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(value))) => {
-                    value.clone().into_string()
-                }
-                _ => None,
-            };
-            self.0.extend(args.args.iter().map(literal).collect::<Option<Vec<String>>>());
+            calls.extend(args.args.iter().map(literal).collect::<Option<Vec<String>>>());
         }
-        ControlFlow::Continue(())
-    }
+    });
+    calls
 }
 
 /// Finds the methods of these calls.

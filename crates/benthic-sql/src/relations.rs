@@ -1,13 +1,12 @@
 //! Finds relation names without a pool in a statement, and the paths of local files.
 
+use crate::walk::{Part, walk};
 use datafusion::common::TableReference;
 use datafusion::execution::context::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
-use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{ObjectName, TableFactor};
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 
 /// The relations of a statement that have no pool and that the query engine does not know, in the
 /// order of the text. `tables` must contain all tables that the statement reads, without those that
@@ -17,8 +16,7 @@ pub fn without_pool(
     statement: &Statement,
     tables: &[TableReference],
 ) -> Vec<TableReference> {
-    let mut relations = Relations::default();
-    visit(statement, &mut relations);
+    let relations = Relations::of(statement);
     let normalize = context.copied_config().options().sql_parser.enable_ident_normalization;
     let references = |names: Vec<ObjectName>| {
         names
@@ -39,9 +37,7 @@ pub fn without_pool(
 
 /// The paths that a statement reads as tables. `tables` is as in [`without_pool`].
 pub fn paths(statement: &Statement, tables: &[TableReference]) -> BTreeSet<String> {
-    let mut relations = Relations::default();
-    visit(statement, &mut relations);
-    let mut paths: BTreeSet<String> = relations.names.iter().filter_map(path).collect();
+    let mut paths: BTreeSet<String> = Relations::of(statement).names.iter().filter_map(path).collect();
     paths.retain(|path| tables.contains(&TableReference::bare(path.as_str())));
     paths
 }
@@ -64,19 +60,6 @@ pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Visits the parts of a statement that reads.
-pub fn visit(statement: &Statement, visitor: &mut impl Visitor<Break = Infallible>) {
-    match statement {
-        Statement::Explain(explain) => visit(&explain.statement, visitor),
-        Statement::Statement(statement) => {
-            let (ControlFlow::Continue(()) | ControlFlow::Break(_)) =
-                Visit::visit(statement.as_ref(), visitor);
-        }
-        // These statements do not read.
-        Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {}
-    }
-}
-
 #[derive(Default)]
 struct Relations {
     names: Vec<ObjectName>,
@@ -84,18 +67,16 @@ struct Relations {
     functions: Vec<ObjectName>,
 }
 
-impl Visitor for Relations {
-    type Break = Infallible;
-
-    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Infallible> {
-        self.names.push(name.clone());
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
-        if let TableFactor::Table { name, args: Some(_), .. } = factor {
-            self.functions.push(name.clone());
-        }
-        ControlFlow::Continue(())
+impl Relations {
+    fn of(statement: &Statement) -> Relations {
+        let mut relations = Relations::default();
+        walk(statement, &mut |part| match part {
+            Part::Relation(name) => relations.names.push(name.clone()),
+            Part::TableFactor(TableFactor::Table { name, args: Some(_), .. }) => {
+                relations.functions.push(name.clone());
+            }
+            _ => {}
+        });
+        relations
     }
 }

@@ -5,7 +5,7 @@
 //! for a pool. Classes belong to pools, so it searches the pools of the statement's tables.
 
 use crate::expr::{Expr, Plan, any_part};
-use crate::relations::visit;
+use crate::walk::{Part, walk};
 use benthic_core::{Error, Pool};
 use benthic_fragment::wasm::{Methods, NAME, call_of};
 use benthic_wasm::deployed;
@@ -16,12 +16,8 @@ use datafusion::physical_expr::{conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments};
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Limit of the outputs for one batch of rows.
@@ -29,28 +25,18 @@ pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// The methods that a statement names in calls of the function. Only literals name methods.
 pub fn named_methods(statement: &Statement) -> BTreeSet<String> {
-    let mut calls = Calls::default();
-    visit(statement, &mut calls);
-    calls.0
-}
-
-#[derive(Default)]
-struct Calls(BTreeSet<String>);
-
-impl Visitor for Calls {
-    type Break = Infallible;
-
-    fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<Infallible> {
-        if let SqlExpr::Function(call) = expr
+    let mut methods = BTreeSet::new();
+    walk(statement, &mut |part| {
+        if let Part::Expr(SqlExpr::Function(call)) = part
             && call.name.to_string().eq_ignore_ascii_case(NAME)
             && let FunctionArguments::List(arguments) = &call.args
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(first)))) =
                 arguments.args.first()
         {
-            self.0.extend(first.clone().into_string());
+            methods.extend(first.clone().into_string());
         }
-        ControlFlow::Continue(())
-    }
+    });
+    methods
 }
 
 /// Finds the methods in these pools.

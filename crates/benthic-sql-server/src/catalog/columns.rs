@@ -1,13 +1,12 @@
 //! The columns of SELECTs: their names and aggregates.
 
-use super::ast::{CONTINUE, call, null, parts, unused};
+use super::ast::{call, null, parts, unused};
+use benthic_sql::walk::{Part, walk_expr};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, UnaryOperator, Value, Visit, Visitor,
+    Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::mem;
-use std::ops::ControlFlow;
 
 /// Makes a scalar subquery an aggregate, as the query engine requires: the greatest value of at
 /// most one row is this value.
@@ -29,38 +28,19 @@ pub fn at_most_one_row(query: &mut Query) {
 
 /// Whether a column of a SELECT calls an aggregate function, not counting its subqueries.
 pub fn has_aggregate(item: &SelectItem) -> bool {
-    #[derive(Default)]
-    struct Aggregates {
-        found: bool,
-        depth: usize,
-    }
-    impl Visitor for Aggregates {
-        type Break = Infallible;
-
-        fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
-            self.depth += 1;
-            CONTINUE
+    const AGGREGATES: [&str; 9] =
+        ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"];
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return false };
+    let (mut found, mut depth) = (false, 0);
+    walk_expr(expr, &mut |part| match part {
+        Part::Query(_) => depth += 1,
+        Part::QueryEnd => depth -= 1,
+        Part::Expr(Expr::Function(function)) if depth == 0 => {
+            found |= AGGREGATES.contains(&parts(&function.name).1.as_str());
         }
-
-        fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Infallible> {
-            self.depth -= 1;
-            CONTINUE
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
-            if let Expr::Function(function) = expr
-                && self.depth == 0
-            {
-                let known =
-                    ["count", "max", "min", "sum", "avg", "array_agg", "string_agg", "bool_and", "bool_or"];
-                self.found |= known.contains(&parts(&function.name).1.as_str());
-            }
-            CONTINUE
-        }
-    }
-    let mut aggregates = Aggregates::default();
-    let _ = Visit::visit(item, &mut aggregates);
-    aggregates.found
+        _ => {}
+    });
+    found
 }
 
 /// The name that Postgres gives a column.

@@ -13,10 +13,11 @@ use super::columns::{at_most_one_row, column_name, has_aggregate, name_columns};
 use super::functions::is_catalog_function;
 use super::tables::{INFORMATION_TABLES, PG_TABLES};
 use super::{INFORMATION_SCHEMA, PG_CATALOG};
+use benthic_sql::walk::{Part, walk_statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
-    UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -30,8 +31,7 @@ use std::ops::ControlFlow;
 pub fn catalog_query(sql: &str) -> Option<Statement> {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
     let mut statement = statements.pop().filter(|_| statements.is_empty())?;
-    let mut found = Names::default();
-    let _ = Visit::visit(&statement, &mut found);
+    let found = Names::of(&statement);
     let is_catalog = match found.relations.iter().filter(|name| !found.is_cte(name)).map(schema_of).collect()
     {
         None => false,
@@ -81,37 +81,30 @@ struct Names {
 }
 
 impl Names {
-    fn is_cte(&self, name: &ObjectName) -> bool {
-        matches!(parts(name), (None, name) if self.ctes.contains(&name))
-    }
-}
-
-impl Visitor for Names {
-    type Break = Infallible;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
-        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.ctes.extend(ctes.map(|cte| cte.alias.name.value.to_lowercase()));
-        CONTINUE
-    }
-
-    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<Infallible> {
-        self.relations.push(name.clone());
-        CONTINUE
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Infallible> {
-        match expr {
-            Expr::Function(function) => self.calls |= is_catalog_function(&parts(&function.name).1),
-            Expr::CompoundIdentifier(idents) => {
+    fn of(statement: &Statement) -> Names {
+        let mut names = Names::default();
+        walk_statement(statement, &mut |part| match part {
+            Part::Query(query) => {
+                let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+                names.ctes.extend(ctes.map(|cte| cte.alias.name.value.to_lowercase()));
+            }
+            Part::Relation(name) => names.relations.push(name.clone()),
+            Part::Expr(Expr::Function(function)) => {
+                names.calls |= is_catalog_function(&parts(&function.name).1);
+            }
+            Part::Expr(Expr::CompoundIdentifier(idents)) => {
                 if let [.., table, column] = idents.as_slice() {
-                    let columns = self.columns.entry(table.value.to_lowercase()).or_default();
+                    let columns = names.columns.entry(table.value.to_lowercase()).or_default();
                     columns.insert(column.value.to_lowercase());
                 }
             }
             _ => {}
-        }
-        CONTINUE
+        });
+        names
+    }
+
+    fn is_cte(&self, name: &ObjectName) -> bool {
+        matches!(parts(name), (None, name) if self.ctes.contains(&name))
     }
 }
 
