@@ -339,6 +339,7 @@ class Table:
         *,
         all: bool = False,
         cluster_by: str | Sequence[str] = (),
+        z_order: Sequence[str] = (),
         memory: int | str = "256MiB",
     ) -> int:
         """Writes small objects, and objects with deleted rows, again as fewer whole objects. Returns the
@@ -351,15 +352,19 @@ class Table:
         :param all: whether all objects are written again
         :param cluster_by: up to four columns. All objects are written again, each with rows of near
             values of these columns, so that a scan with a condition on any of them reads few objects.
-        :param memory: limit for rows that wait for their object to fill; sorting for ``cluster_by``
-            takes as much again, at least 128 MiB
+        :param z_order: two to four columns, instead of ``cluster_by``. Also the row groups and pages of an
+            object get a range of each column.
+        :param memory: limit for rows that wait for their object to fill; sorting for ``cluster_by`` and
+            ``z_order`` takes as much again, at least 128 MiB
 
         >>> trips.compact(cluster_by=["city", "day"])
         """
         from .store import size_bytes
 
-        columns = [cluster_by] if isinstance(cluster_by, str) else list(cluster_by)
-        return self._native.compact(all, columns or None, size_bytes(memory))
+        if cluster_by and z_order:
+            raise InvalidArgumentError("a table cannot be clustered by cluster_by and z_order at once")
+        columns, z_columns = ([by] if isinstance(by, str) else list(by) for by in (cluster_by, z_order))
+        return self._native.compact(all, columns or z_columns or None, bool(z_columns), size_bytes(memory))
 
     def vacuum(self, *, keep_snapshots: int = 1, keep: timedelta = timedelta(days=1)) -> int:
         """Removes snapshots that are neither among the newest nor younger than ``keep``, and

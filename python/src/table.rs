@@ -244,6 +244,7 @@ impl Table {
         py: Python<'_>,
         all: bool,
         cluster_by: Option<Vec<String>>,
+        is_z_order: bool,
         memory_bytes: usize,
     ) -> PyResult<usize> {
         let options = WriterOptions {
@@ -254,7 +255,11 @@ impl Table {
         wait(py, async || {
             let table = self.opened()?;
             let snapshot = table.snapshot(SnapshotSelector::Current).await?;
-            let cluster = cluster_by.map(|columns| Cluster::new(columns, memory_bytes, snapshot.schema()));
+            let schema = snapshot.schema();
+            let cluster = cluster_by.map(|columns| match is_z_order {
+                true => Cluster::z_order(columns, memory_bytes, schema),
+                false => Cluster::new(columns, memory_bytes, schema),
+            });
             let cluster = cluster.transpose().map_err(|error| error.with("table", table.address()))?;
             let mut order =
                 async |snapshot: &Snapshot, objects: &[FileEntry], rows: RowStream| -> Result<RowStream> {

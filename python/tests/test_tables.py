@@ -297,6 +297,15 @@ def test_a_compaction_clusters_rows(place):
     for wrong in (["z"], ["x", "x"]):
         with pytest.raises(benthic.InvalidArgumentError, match=table.name):
             table.compact(cluster_by=wrong)
+    before = table.snapshot().objects
+    assert table.compact(z_order=["x", "y"]) == before
+    assert len(table.objects("x < 1000")) < table.snapshot().objects
+    assert sorted(table.scan(["x"]).to_arrow().column("x").to_pylist()) == numbers
+    for wrong in (["x"], "x", ["x", "z"]):
+        with pytest.raises(benthic.InvalidArgumentError, match=table.name):
+            table.compact(z_order=wrong)
+    with pytest.raises(benthic.InvalidArgumentError, match="at once"):
+        table.compact(cluster_by="x", z_order=["x", "y"])
     with pytest.raises(benthic.InvalidArgumentError, match="size"):
         table.compact(memory="much")
 

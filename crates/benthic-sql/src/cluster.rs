@@ -5,8 +5,13 @@
 //! For one column, the order is a sort. For several, the rows are sorted by the first column and
 //! cut into slices of equally many rows. Each slice is sorted by the next column and cut in the
 //! same way, and so on ("STR: a simple and efficient algorithm for R-tree packing", Leutenegger et
-//! al., 1997). Z-order was rejected: it needs the bits of all values, and cells of equal size get
-//! very different numbers of rows where values are not spread evenly.
+//! al., 1997).
+//!
+//! Z-order is the alternative: it interleaves the bits of one number for each column, so that also
+//! the row groups and pages of an object have a range of each column. The bits of the values would
+//! not do, because cells of equal size get very different numbers of rows where values are not
+//! spread evenly. So the number is that of the value's range, of 1,024 ranges with equally many
+//! rows, as in the Z-order of Delta Lake. Ranks give the ranges of all types that can be sorted.
 
 use crate::errors::{external, from_datafusion};
 use crate::partition::partition;
@@ -24,6 +29,8 @@ use std::sync::Arc;
 
 /// Limit of the columns. With more, each column would have only a few slices.
 pub const CLUSTER_COLUMNS_MAX: usize = 4;
+/// Bits of the number of a value's range in Z-order. Four columns of them fit into an `int64`.
+const RANGE_BITS: usize = 10;
 /// The sorts of several columns run at the same time, and each reserves 10 MiB.
 const MEMORY_BYTES_MIN: usize = 128 * 1024 * 1024;
 /// The name of the rows in the query.
@@ -33,6 +40,7 @@ const ROWS: &str = "given_rows";
 #[derive(Clone, Debug)]
 pub struct Cluster {
     columns: Vec<String>,
+    is_z_order: bool,
     memory_bytes: usize,
 }
 
@@ -57,7 +65,19 @@ impl Cluster {
                 return invalid("a table cannot be clustered by a column twice");
             }
         }
-        Ok(Cluster { columns, memory_bytes: memory_bytes.max(MEMORY_BYTES_MIN) })
+        Ok(Cluster { columns, is_z_order: false, memory_bytes: memory_bytes.max(MEMORY_BYTES_MIN) })
+    }
+
+    /// As [`Cluster::new`], with the rows in Z-order.
+    ///
+    /// # Errors
+    /// As `new`; `InvalidArgument` for fewer than two columns.
+    pub fn z_order(columns: Vec<String>, memory_bytes: usize, schema: &TableSchema) -> Result<Cluster> {
+        if columns.len() < 2 {
+            let message = "Z-order needs two to four columns; cluster the table by one column instead";
+            return Err(Error::invalid_argument(message).with("columns", columns.len()));
+        }
+        Ok(Cluster { is_z_order: true, ..Cluster::new(columns, memory_bytes, schema)? })
     }
 
     /// The rows of these objects of the snapshot, in the new order. For
@@ -81,8 +101,16 @@ impl Cluster {
             schema.by_name(name)?;
         }
         let sum = |of: fn(&FileEntry) -> u64| objects.iter().map(of).fold(0, u64::saturating_add);
-        let wanted = sum(FileEntry::largest_bytes).div_ceil(snapshot.layout().object_bytes.max(1));
-        let query = query(schema, &self.columns, sum(FileEntry::live_rows), wanted);
+        let rows_count = sum(FileEntry::live_rows);
+        let (from, order) = match self.is_z_order {
+            true => z_ordered(&self.columns, rows_count),
+            false => {
+                let wanted = sum(FileEntry::largest_bytes).div_ceil(snapshot.layout().object_bytes.max(1));
+                sliced(&self.columns, rows_count, wanted)
+            }
+        };
+        let all: Vec<String> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
+        let query = format!("SELECT {} FROM {from} ORDER BY {order}", all.join(", "));
         let memory = Some(Arc::new(FairSpillPool::new(self.memory_bytes)) as Arc<dyn MemoryPool>);
         // Several partitions would only share the memory.
         let settings = Settings { partitions: 1, memory, ..Settings::default() };
@@ -109,9 +137,8 @@ impl Cluster {
     }
 }
 
-/// The query that orders rows for so many objects.
-fn query(schema: &TableSchema, columns: &[String], rows: u64, objects: u64) -> String {
-    let all: Vec<String> = schema.columns().iter().map(|column| quoted(&column.name)).collect();
+/// A query with the rows, and the order in which they fill so many objects slice by slice.
+fn sliced(columns: &[String], rows: u64, objects: u64) -> (String, String) {
     let slices = (objects as f64).powf(1.0 / columns.len().max(1) as f64).ceil().max(1.0) as u64;
     let (mut from, mut order, mut slice_rows) = (ROWS.to_owned(), Vec::new(), rows);
     for (place, column) in columns.iter().enumerate() {
@@ -132,5 +159,28 @@ fn query(schema: &TableSchema, columns: &[String], rows: u64, objects: u64) -> S
         );
         order.push(slice);
     }
-    format!("SELECT {} FROM {from} ORDER BY {}", all.join(", "), order.join(", "))
+    (from, order.join(", "))
+}
+
+/// A query with the rows, and their Z-order. Rows with equal values are in one range.
+fn z_ordered(columns: &[String], rows: u64) -> (String, String) {
+    let (mut from, mut order) = (ROWS.to_owned(), Vec::new());
+    for (place, column) in columns.iter().enumerate() {
+        let [range, bits] = ["range", "bits"].map(|name| quoted(&format!("benthic:{name}{place}")));
+        // Of the bits of equal weight, the first column has the highest.
+        let to = |bit: usize| 1_u64 << (bit * columns.len() + columns.len() - 1 - place);
+        let spread = |bit: usize| format!("{range} / {} % 2 * {}", 1_u64 << bit, to(bit));
+        let spread: Vec<String> = (0..RANGE_BITS).map(spread).collect();
+        // A query of its own for the range, so that it is computed once.
+        from = format!(
+            "(SELECT *, {} AS {bits} FROM (SELECT *, \
+             (CAST(rank() OVER (ORDER BY {} NULLS FIRST) AS BIGINT) - 1) * {} / {} AS {range} FROM {from}))",
+            spread.join(" + "),
+            quoted(column),
+            1_u64 << RANGE_BITS,
+            rows.max(1),
+        );
+        order.push(bits);
+    }
+    (from, order.join(" + "))
 }

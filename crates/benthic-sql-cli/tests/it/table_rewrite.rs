@@ -178,6 +178,59 @@ fn a_compaction_clusters_rows_by_one_or_several_columns() {
 }
 
 #[test]
+fn a_compaction_puts_rows_in_z_order() {
+    let home = Home::new();
+    home.ok(&[
+        "create",
+        "lake/t",
+        "--schema",
+        "a int64, b utf8, c timestamp(ns), d decimal(9, 2), x float64, y float64",
+        "--object-size",
+        "1MiB",
+    ]);
+    // Each object has values from the whole ranges. Most values of a are small, and most values of
+    // c are the same.
+    sql(
+        &home,
+        "INSERT INTO lake.t SELECT CAST(exp((value * 7919 % 1009) / 50.0) AS BIGINT), \
+         CASE WHEN value % 50 > 0 THEN lpad(CAST(value * 104729 % 1013 AS TEXT), 4, '0') END, \
+         to_timestamp(greatest(value * 7 % 1000 - 800, 0)), CAST(value % 977 AS DECIMAL(9, 2)), sqrt(value), \
+         ln(value) FROM generate_series(1, 400000)",
+    );
+    sql(&home, "DELETE FROM lake.t WHERE b = '0500'");
+    let all = "SELECT count(*) AS n, sum(a) AS a, count(b) AS b, min(b) AS m, count(DISTINCT c) AS c, sum(d) AS d, \
+        count(DISTINCT x) AS x FROM lake.t";
+    let before = sql(&home, all).remove(0);
+    let on_a = ["a < 6", "a > 100000000"];
+    let on_b = ["b < '0090'", "b > '0920'"];
+    for condition in on_a.into_iter().chain(on_b) {
+        assert_eq!(pruned(&home, "t", condition), 0, "{condition}");
+    }
+    for limits in [&[] as &[&str], &["--memory", "16MiB", "--rate", "1GiB"]] {
+        let args = ["compact", "lake/t", "--z-order", "a, b"];
+        let done = home.json(&[&args[..], limits].concat()).remove(0);
+        let objects = done["objects"].as_u64().unwrap();
+        assert!(objects >= 5, "{done}");
+        for condition in on_a.into_iter().chain(on_b) {
+            let found = pruned(&home, "t", condition);
+            assert!(found >= objects / 4, "{condition}: {found} of {objects}");
+        }
+        assert_eq!(sql(&home, all).remove(0), before);
+    }
+    home.ok(&["compact", "lake/t", "--z-order", "c,d,b,x"]);
+    assert_eq!(sql(&home, all).remove(0), before);
+    assert_eq!(home.json(&["fsck", "lake/t"])[0]["findings"], json!([]));
+    for (status, columns, message) in
+        [(6, "a", "two to four columns"), (6, "a,e", "no such column"), (6, "a,b,c,d,x", "by four columns")]
+    {
+        let told = home.fails(status, &["compact", "lake/t", "--z-order", columns]);
+        assert!(told.contains(message), "{columns}: {told}");
+    }
+    let told = home.fails(2, &["compact", "lake/t", "--z-order", "a,b", "--cluster-by", "a"]);
+    assert!(told.contains("cannot be used with"), "{told}");
+}
+
+#[test]
 fn a_dry_run_changes_nothing_and_estimates_the_size() {
     let home = Home::new();
     home.file("a.parquet", parquet(&trips(0..20_000)));
@@ -238,18 +291,21 @@ fn an_interrupted_rewrite_leaves_nothing_behind_and_is_continued() {
     home.file("a.parquet", parquet(&trips(0..20_000)));
     home.ok(&["create", "lake/t", "a.parquet"]);
     let (objects, rows) = (home.objects(), home.rows("t"));
-    // At this rate it takes hours.
-    let args = ["rewrite", "lake/t", "--codec", "zstd", "--rate", "10"];
-    let mut child = home.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while home.json(&["show", "lake/t"])[0]["writers"] != 1 {
-        assert!(child.try_wait().unwrap().is_none(), "it runs");
-        wait::pause(std::time::Duration::from_millis(20));
+    for args in [&["compact", "lake/t", "--z-order", "id,fare"], &["rewrite", "lake/t", "--codec", "zstd"]] {
+        // At this rate it takes hours.
+        let args = [&args[..], &["--rate", "10"]].concat();
+        let mut child = home.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while home.json(&["show", "lake/t"])[0]["writers"] != 1 {
+            assert!(child.try_wait().unwrap().is_none(), "it runs");
+            wait::pause(std::time::Duration::from_millis(20));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let run = child.wait_with_output().unwrap();
+        assert_eq!(run.status.code(), Some(130), "{}", String::from_utf8_lossy(&run.stderr));
+        let writers = home.json(&["show", "lake/t"])[0]["writers"].clone();
+        assert_eq!((home.objects(), writers), (objects.clone(), json!(0)));
+        assert_eq!(home.rows("t"), rows);
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let run = child.wait_with_output().unwrap();
-    assert_eq!(run.status.code(), Some(130), "{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!((home.objects(), home.json(&["show", "lake/t"])[0]["writers"].clone()), (objects, json!(0)));
-    assert_eq!(home.rows("t"), rows);
     // The table has the new codec; the command without options continues.
     let done = home.json(&["rewrite", "lake/t"]).remove(0);
     assert_eq!((&done["codec"], &done["objects_rewritten"]), (&json!("zstd:3"), &json!(1)));

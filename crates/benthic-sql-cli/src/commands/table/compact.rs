@@ -3,11 +3,12 @@
 
 use super::rewriting::{Done, LimitArgs, rewrite_groups};
 use super::{TableAddress, count, line};
+use benthic_core::Result;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_sql::cluster::Cluster;
-use benthic_table::SnapshotSelector;
+use benthic_table::{SnapshotSelector, TableSchema};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -20,12 +21,14 @@ Queries and appends run meanwhile. `benthic table vacuum` removes the old object
 
 --cluster-by writes all objects again. Each new object gets rows with near values of the columns, so that a query with a \
 condition on any of them reads few objects. Rows of one commit are sorted together, in temporary files \
-that are not compressed. The setting is not kept: rows that are appended later are clustered by the next such command.
+that are not compressed. The setting is not kept: rows that are appended later are clustered by the next such command. \
+--z-order does the same in another order, so that also the row groups and pages of an object have a range of each column.
 
 Examples:
   benthic table compact lake/trips
   benthic table compact lake/trips --all --rate 50MiB
-  benthic table compact lake/trips --cluster-by city,day")]
+  benthic table compact lake/trips --cluster-by city,day
+  benthic table compact lake/trips --z-order city,day --rate 50MiB")]
 pub struct CompactArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
@@ -35,18 +38,30 @@ pub struct CompactArgs {
     /// Cluster the rows of all objects by up to four columns
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     cluster_by: Option<Vec<String>>,
+    /// Cluster the rows of all objects by two to four columns, in Z-order
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "cluster_by")]
+    z_order: Option<Vec<String>>,
     #[command(flatten)]
     limits: LimitArgs,
+}
+
+impl CompactArgs {
+    fn cluster(&self, schema: &TableSchema) -> Result<Option<Cluster>> {
+        let memory_bytes = self.limits.options().buffer_bytes_max;
+        let trimmed =
+            |names: &[String]| names.iter().map(|name| name.trim().to_owned()).collect::<Vec<String>>();
+        match (&self.cluster_by, &self.z_order) {
+            (Some(names), _) => Cluster::new(trimmed(names), memory_bytes, schema).map(Some),
+            (None, Some(names)) => Cluster::z_order(trimmed(names), memory_bytes, schema).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
 }
 
 pub async fn run(args: CompactArgs, session: &Session) -> Outcome {
     let table = args.table.open(session).await?;
     let start = table.snapshot(SnapshotSelector::Current).await?;
-    let cluster = args.cluster_by.as_ref().map(|names| {
-        let names = names.iter().map(|name| name.trim().to_owned()).collect();
-        Cluster::new(names, args.limits.options().buffer_bytes_max, start.schema())
-    });
-    let cluster = cluster.transpose().map_err(|error| error.with("table", &args.table))?;
+    let cluster = args.cluster(start.schema()).map_err(|error| error.with("table", &args.table))?;
     let groups = start.to_compact(args.all || cluster.is_some(), &args.limits.options()).await?;
     let (mut done, label) = (Done::default(), format!("compacting {}", args.table));
     rewrite_groups(&table, &groups, cluster.as_ref(), &label, &args.limits, &mut done).await?;
