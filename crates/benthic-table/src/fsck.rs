@@ -187,19 +187,32 @@ impl Snapshot {
     ) -> Result<()> {
         for index in self.indexes() {
             let keys = entry_keys(index.number);
-            let entries = self.index_entries(entry, keys.clone()).await?;
-            // Pages by other rules of words are not damaged, but no query of this build uses them.
-            let directory = entries.get(&directory_key(index.number));
-            if directory.is_none() || index.matches_entry(directory).is_ok_and(|matches| !matches) {
-                checked.unindexed += 1;
-                continue;
-            }
-            let columns = arrays(index, rows, self.schema())?;
-            let Err(error) = check(index, &columns, &entries) else { continue };
+            let outcome = match self.index_entries(entry, keys.clone()).await {
+                Ok(entries) => {
+                    // Pages by other rules of words are not damaged, but no query of this build uses
+                    // them.
+                    let directory = entries.get(&directory_key(index.number));
+                    if directory.is_none() || index.matches_entry(directory).is_ok_and(|matches| !matches) {
+                        checked.unindexed += 1;
+                        continue;
+                    }
+                    check(index, &arrays(index, rows, self.schema())?, &entries)
+                }
+                Err(error) => Err(error),
+            };
+            let error = match outcome {
+                Ok(_) => continue,
+                // A build makes no pages of this size.
+                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                    let message = "the pages of an index are too large";
+                    Error::corrupt(message).with("index", index.number).with_source(error)
+                }
+                Err(error) => error,
+            };
             checked.findings.push(finding(self.explain(error, entry.object).await)?);
             if repair {
                 let object = entry.object.object_id(self.table().id())?;
-                let pages = match pack(index, &columns) {
+                let pages = match pack(index, &arrays(index, rows, self.schema())?) {
                     // Without pages, queries read the object whole.
                     Err(error) if error.kind() == ErrorKind::LimitExceeded => Vec::new(),
                     pages => pages?,

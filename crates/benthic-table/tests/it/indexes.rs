@@ -8,7 +8,7 @@ use crate::support::{
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::DataType;
-use benthic_core::{Environment, ErrorKind, Fetch, ObjectId, Pool, WriteOp};
+use benthic_core::{Environment, ErrorKind, Fetch, ObjectId, Pool, WriteOp, limits};
 use benthic_index::{
     LookupResult, LookupStep, Probe, Probes, Ranges, ReadEntries, Search, TextQuery, directory_key,
     entry_keys, page_key,
@@ -420,6 +420,37 @@ fn fsck_finds_damage_and_repairs_indexes() {
         assert!(findings.len() == 1 && repaired == 1, "{findings:?}");
         is_well(&table);
         assert_eq!(read_entries(&pool, &one, &entry_keys(index.number)), good);
+    }
+}
+
+#[test]
+fn fsck_goes_on_after_index_pages_that_are_too_large_to_be_read() {
+    let pool = memory_pool();
+    let table = create(&pool, "t", &definition(), &environment().0);
+    let index = block_on(table.add_index(&["id"])).unwrap();
+    for part in 0..3 {
+        append(&table, &rows(part * 100..part * 100 + 100));
+    }
+    let found = entries(&current(&table));
+    let keys = entry_keys(index.number);
+    let good: Vec<_> = found.iter().map(|entry| read_entries(&pool, &object(&table, entry), &keys)).collect();
+    let value = Bytes::from(vec![0; limits::OMAP_VALUE_BYTES_MAX]);
+    let too_many = limits::OPERATION_BYTES_MAX / value.len() as u64 + 1;
+    for number in 1..=u16::try_from(too_many).unwrap() {
+        let op = WriteOp::new().omap_set([(page_key(index.number, number), value.clone())]);
+        block_on(pool.write(&object(&table, &found[0]), op)).unwrap();
+    }
+    let op = WriteOp::new().omap_remove([page_key(index.number, 0)]);
+    block_on(pool.write(&object(&table, &found[2]), op)).unwrap();
+    let (findings, _, repaired) = fsck(&table, false);
+    assert!(findings.len() == 2 && repaired == 0, "{findings:?}");
+    let named = format!("object={}", found[0].object);
+    assert!(findings.iter().any(|told| told.contains("too large") && told.contains(&named)), "{findings:?}");
+    let (_, _, repaired) = fsck(&table, true);
+    assert_eq!(repaired, 2);
+    is_well(&table);
+    for (entry, good) in found.iter().zip(good) {
+        assert_eq!(read_entries(&pool, &object(&table, entry), &keys), good);
     }
 }
 
