@@ -53,6 +53,46 @@ def test_cursors_belong_to_their_transaction(server):
             assert connection.execute("FETCH c").fetchall() == [(number,)]
 
 
+def tags_and_errors(found):
+    """The tags of completed statements, the codes of errors, and the status of the transaction."""
+    tags = [body.rstrip(b"\0").decode() for kind, body in found if kind == b"C"]
+    return tags, [error["C"] for error in errors(found)], found[-1][1]
+
+
+def test_several_statements_in_a_message_are_a_transaction(server):
+    declared = "DECLARE c CURSOR FOR SELECT id FROM lake.trips ORDER BY id; FETCH 2 FROM c"
+    done = ["DECLARE CURSOR", "FETCH 2"]
+    with Wire(server) as wire:
+        wire.log_in()
+        for _ in range(2):
+            assert tags_and_errors(wire.query(declared)) == (done, [], b"I")
+            assert tags_and_errors(wire.query("FETCH c")) == ([], ["34000"], b"I")
+        # The cursor ends with COMMIT, and the other statements are a transaction again.
+        assert tags_and_errors(wire.query(f"{declared}; COMMIT; {declared}")) == ([*done, "COMMIT", *done], [], b"I")
+        # BEGIN makes it a transaction block.
+        assert tags_and_errors(wire.query(f"{declared}; BEGIN")) == ([*done, "BEGIN"], [], b"T")
+        assert tags_and_errors(wire.query("FETCH c")) == (["FETCH 1"], [], b"T")
+        assert tags_and_errors(wire.query("ROLLBACK")) == (["ROLLBACK"], [], b"I")
+        # After an error, the message ends, and with it the transaction.
+        assert tags_and_errors(wire.query(f"{declared}; SELECT nothing; SELECT 1"))[::2] == (done, b"I")
+        for alone in ["DECLARE c CURSOR FOR SELECT 1", "DECLARE c CURSOR FOR SELECT 1; -- alone"]:
+            assert tags_and_errors(wire.query(alone)) == ([], ["25P01"], b"I")
+
+
+def test_savepoints_need_a_transaction_block(server):
+    with Wire(server) as wire:
+        wire.log_in()
+        for sql in ["ROLLBACK TO s", "ROLLBACK WORK TO SAVEPOINT s", "SAVEPOINT s", "RELEASE s"]:
+            assert tags_and_errors(wire.query(sql)) == ([], ["25P01"], b"I")
+            assert tags_and_errors(wire.query(f"SELECT 1; {sql}; SELECT 1")) == (["SELECT 1"], ["25P01"], b"I")
+        assert tags_and_errors(wire.query("BEGIN; SAVEPOINT s")) == (["BEGIN", "SAVEPOINT"], [], b"T")
+        assert tags_and_errors(wire.query("SELECT nothing"))[::2] == ([], b"E")
+        for sql in ["SAVEPOINT s", "RELEASE s"]:
+            assert tags_and_errors(wire.query(sql)) == ([], ["25P02"], b"E")
+        assert tags_and_errors(wire.query("ROLLBACK WORK TO s")) == (["ROLLBACK"], [], b"T")
+        assert tags_and_errors(wire.query("RELEASE SAVEPOINT s; COMMIT")) == (["RELEASE", "COMMIT"], [], b"I")
+
+
 def test_cursors_move_forward_and_close(server):
     with server.connect() as connection, connection.transaction():
         connection.execute("DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR SELECT id FROM lake.trips ORDER BY id")

@@ -26,6 +26,8 @@ pub enum Control {
     Fetch(Fetch),
     /// Closes one cursor, or all.
     Close(Option<String>),
+    /// `SAVEPOINT`, `RELEASE` or `ROLLBACK TO`. The text is the tag of the answer.
+    Savepoint(&'static str),
     /// Has no effect. The text is the tag of the answer.
     Nothing(&'static str),
 }
@@ -46,10 +48,12 @@ pub fn parse(sql: &str) -> Result<Option<Control>> {
         "BEGIN" | "START" => Control::Begin,
         "COMMIT" | "END" => Control::Commit,
         "ABORT" => Control::Rollback,
-        "ROLLBACK" if second == "TO" => Control::Nothing("ROLLBACK"),
+        "ROLLBACK" if rest.iter().take(2).any(|word| word.eq_ignore_ascii_case("TO")) => {
+            Control::Savepoint("ROLLBACK")
+        }
         "ROLLBACK" => Control::Rollback,
-        "SAVEPOINT" => Control::Nothing("SAVEPOINT"),
-        "RELEASE" => Control::Nothing("RELEASE"),
+        "SAVEPOINT" => Control::Savepoint("SAVEPOINT"),
+        "RELEASE" => Control::Savepoint("RELEASE"),
         "SET" => set(sql)?,
         "RESET" => Control::Nothing("RESET"),
         "DISCARD" => Control::Nothing("DISCARD ALL"),

@@ -46,6 +46,9 @@ pub struct Session {
     access_key: String,
     settings: SessionSettings,
     status: u8,
+    /// Whether a message with several statements is being run. It is a transaction of its own, in
+    /// which cursors can be declared.
+    is_implicit: bool,
     statements: Named<Statement>,
     portals: Named<Portal>,
 }
@@ -53,11 +56,12 @@ pub struct Session {
 impl Session {
     pub fn new(writer: Writer, user: Arc<User>, access_key: String, settings: SessionSettings) -> Session {
         let (statements, portals) = (Named::new("prepared statement"), Named::new("portal"));
-        Session { writer, user, access_key, settings, status: IDLE, statements, portals }
+        Session { writer, user, access_key, settings, status: IDLE, is_implicit: false, statements, portals }
     }
 
     /// Tells the client that the next statement may come.
     pub fn ready(&mut self) {
+        self.is_implicit = false;
         if self.status == IDLE {
             self.portals.clear();
         }
@@ -107,6 +111,7 @@ impl Session {
         if statements.is_empty() {
             self.writer.message(b'I', |_| {});
         }
+        self.is_implicit = statements.len() > 1;
         for sql in statements {
             if copy::is_copy(sql) {
                 self.copy(sql).await?;
@@ -338,9 +343,8 @@ impl Session {
         len_bytes: usize,
         state: PortalState,
     ) -> std::result::Result<(), Fault> {
-        if self.status != IN_TRANSACTION {
-            let message = "DECLARE CURSOR can only be used in transaction blocks; send BEGIN before it";
-            return Err(Fault::Known(NO_TRANSACTION, message.to_owned()));
+        if self.status != IN_TRANSACTION && !self.is_implicit {
+            return Err(no_transaction("DECLARE CURSOR"));
         }
         if self.portals.find(&cursor.name).is_some() {
             let message =
@@ -399,7 +403,7 @@ impl Session {
     fn control(&mut self, control: Control) -> std::result::Result<(), Fault> {
         let ends = matches!(control, Control::Commit | Control::Rollback | Control::Empty);
         // ROLLBACK TO a savepoint would make the transaction usable again, but no driver needs it.
-        if self.status == FAILED && !ends && control != Control::Nothing("ROLLBACK") {
+        if self.status == FAILED && !ends && control != Control::Savepoint("ROLLBACK") {
             return Err(Fault::InFailedTransaction);
         }
         match control {
@@ -442,10 +446,19 @@ impl Session {
             }
             // These are portals of their own.
             Control::Declare(_) | Control::Fetch(_) => {}
+            // Also not in the transaction of a message.
+            Control::Savepoint(tag) if self.status == IDLE => {
+                return Err(no_transaction(match tag {
+                    "ROLLBACK" => "ROLLBACK TO SAVEPOINT",
+                    "RELEASE" => "RELEASE SAVEPOINT",
+                    tag => tag,
+                }));
+            }
+            Control::Savepoint(tag) => {
+                self.status = IN_TRANSACTION;
+                self.writer.complete(tag);
+            }
             Control::Nothing(tag) => {
-                if tag == "ROLLBACK" {
-                    self.status = IN_TRANSACTION;
-                }
                 if tag == "DISCARD ALL" {
                     self.statements.clear();
                 }
@@ -506,6 +519,11 @@ fn formats_of<'p>(portal: &'p Portal, cursor: &'p Portal) -> &'p [i16] {
 fn not_runnable(name: &str) -> Fault {
     let message = format!("{name} cannot be run, because an earlier run failed; close it and make it again");
     Fault::Known(NOT_RUNNABLE, message)
+}
+
+fn no_transaction(statement: &str) -> Fault {
+    let message = format!("{statement} can only be used in transaction blocks; send BEGIN before it");
+    Fault::Known(NO_TRANSACTION, message)
 }
 
 fn no_cursor(name: &str) -> Fault {
