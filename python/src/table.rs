@@ -17,8 +17,9 @@ use benthic_table::{
     drop_table, vacuum,
 };
 use futures::lock::Mutex;
-use pyo3::prelude::{Bound, PyRef, PyResult, Python};
-use pyo3::types::PyBytes;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyRef, PyResult, Python};
+use pyo3::types::{PyBool, PyBytes};
 use pyo3::{FromPyObject, pyclass, pymethods};
 use std::sync::Arc;
 
@@ -41,10 +42,22 @@ pub fn facts(snapshot: &Snapshot) -> SnapshotFacts {
     )
 }
 
+/// The id of a snapshot. Python's bool is an int, but no id.
+fn snapshot_id(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match value.is_instance_of::<PyBool>() {
+        true => Err(PyTypeError::new_err("the id of a snapshot must be an int, not a bool")),
+        false => value.extract(),
+    }
+}
+
+fn any_snapshot_id(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    if value.is_none() { Ok(None) } else { snapshot_id(value).map(Some) }
+}
+
 /// A snapshot that Python names.
 #[derive(FromPyObject)]
 enum SnapshotName {
-    Id(u64),
+    Id(#[pyo3(from_py_with = snapshot_id)] u64),
     Tag(String),
 }
 
@@ -135,7 +148,11 @@ pub async fn drop(shared: &Shared, address: &str, force: bool) -> Result<u64> {
 impl Table {
     /// Id and columns of the given snapshot, or of the current one. Columns are an Arrow IPC stream
     /// without rows.
-    fn schema<'py>(&self, py: Python<'py>, snapshot: Option<u64>) -> PyResult<(u64, Bound<'py, PyBytes>)> {
+    fn schema<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = any_snapshot_id)] snapshot: Option<u64>,
+    ) -> PyResult<(u64, Bound<'py, PyBytes>)> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         let schema = plain_schema(snapshot.schema().arrow());
         let columns = Message::of_schema(&schema).map_err(|error| to_exception(&error))?.into_bytes(py)?;
@@ -151,7 +168,11 @@ impl Table {
         Ok((show_partitioning(&head.partitioning, schema), sort, head.layout.object_bytes))
     }
 
-    fn snapshot(&self, py: Python<'_>, snapshot: Option<u64>) -> PyResult<SnapshotFacts> {
+    fn snapshot(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = any_snapshot_id)] snapshot: Option<u64>,
+    ) -> PyResult<SnapshotFacts> {
         let snapshot = wait(py, async || self.opened()?.snapshot(at(snapshot)).await)?;
         Ok(facts(&snapshot))
     }
@@ -170,7 +191,7 @@ impl Table {
         filter: Option<PyRef<'_, Filter>>,
         sql: Option<String>,
         limit: Option<usize>,
-        snapshot: Option<u64>,
+        #[pyo3(from_py_with = any_snapshot_id)] snapshot: Option<u64>,
         pushdown: &str,
         objects: Option<Vec<String>>,
     ) -> PyResult<Rows> {
@@ -190,7 +211,7 @@ impl Table {
         store: PyRef<'_, Store>,
         filter: Option<PyRef<'_, Filter>>,
         sql: Option<String>,
-        snapshot: Option<u64>,
+        #[pyo3(from_py_with = any_snapshot_id)] snapshot: Option<u64>,
     ) -> PyResult<Vec<(String, u64, u64)>> {
         let shared = store.shared()?;
         let filters = filter.map(|filter| filter.pushed()).unwrap_or_default();
@@ -204,7 +225,12 @@ impl Table {
     }
 
     /// Fails, with a suggestion, if the table has no such column.
-    fn check_column(&self, py: Python<'_>, name: &str, snapshot: Option<u64>) -> PyResult<()> {
+    fn check_column(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        #[pyo3(from_py_with = any_snapshot_id)] snapshot: Option<u64>,
+    ) -> PyResult<()> {
         wait(py, async || {
             let table = self.opened()?;
             let snapshot = table.snapshot(at(snapshot)).await?;

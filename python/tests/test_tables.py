@@ -269,8 +269,17 @@ def test_snapshots_are_compared(place):
     for missing in (100, "no-such-tag"):
         with pytest.raises(benthic.NotFoundError):
             table.diff(missing)
-    with pytest.raises(TypeError):
-        table.diff(1.5)
+    for wrong in [1.5, True]:
+        with pytest.raises(TypeError):
+            table.diff(wrong)
+        with pytest.raises(TypeError):
+            table.diff(1, wrong)
+        with pytest.raises(TypeError):
+            table.snapshot(wrong)
+        with pytest.raises(TypeError):
+            table.scan(snapshot=wrong).to_arrow()
+        with pytest.raises(TypeError):
+            table.objects(snapshot=wrong)
 
 
 def test_a_table_is_compacted(place):
