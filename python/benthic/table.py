@@ -341,6 +341,7 @@ class Table:
         cluster_by: str | Sequence[str] = (),
         z_order: Sequence[str] = (),
         memory: int | str = "256MiB",
+        rate: int | str | None = None,
     ) -> int:
         """Writes small objects, and objects with deleted rows, again as fewer whole objects. Returns the
         number of objects that were replaced; :meth:`vacuum` removes them.
@@ -356,6 +357,7 @@ class Table:
             object get a range of each column.
         :param memory: limit for rows that wait for their object to fill; sorting for ``cluster_by`` and
             ``z_order`` takes as much again, at least 128 MiB
+        :param rate: limit for the bytes that are read in a second, on average, such as "20MiB"
 
         >>> trips.compact(cluster_by=["city", "day"])
         """
@@ -364,7 +366,10 @@ class Table:
         if cluster_by and z_order:
             raise InvalidArgumentError("a table cannot be clustered by cluster_by and z_order at once")
         columns, z_columns = ([by] if isinstance(by, str) else list(by) for by in (cluster_by, z_order))
-        return self._native.compact(all, columns or z_columns or None, bool(z_columns), size_bytes(memory))
+        limit = None if rate is None else size_bytes(rate)
+        if limit == 0:
+            raise InvalidArgumentError("the rate must be at least 1 byte a second")
+        return self._native.compact(all, columns or z_columns or None, bool(z_columns), size_bytes(memory), limit)
 
     def vacuum(self, *, keep_snapshots: int = 1, keep: timedelta = timedelta(days=1)) -> int:
         """Removes snapshots that are neither among the newest nor younger than ``keep``, and

@@ -22,6 +22,10 @@ use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyRef, PyResult, Python};
 use pyo3::types::{PyBool, PyBytes};
 use pyo3::{FromPyObject, pyclass, pymethods};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Shorter waits of a compaction add up before it waits.
+const WAIT_MIN: Duration = Duration::from_millis(20);
 
 #[pyclass(frozen)]
 pub struct Table {
@@ -272,6 +276,7 @@ impl Table {
         cluster_by: Option<Vec<String>>,
         is_z_order: bool,
         memory_bytes: usize,
+        bytes_per_second: Option<u64>,
     ) -> PyResult<usize> {
         let options = WriterOptions {
             buffer_bytes_max: memory_bytes,
@@ -294,9 +299,17 @@ impl Table {
                         None => Ok(rows),
                     }
                 };
-            // Reading may not wait. Yield so that Ctrl-C is noticed.
-            let mut pace = async |_: u64| -> Result<()> {
+            let mut debt = Duration::ZERO;
+            let mut pace = async |bytes: u64| -> Result<()> {
+                // Reading may not wait. Yield so that Ctrl-C is noticed.
                 tokio::task::yield_now().await;
+                if let Some(rate) = bytes_per_second {
+                    debt += Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+                }
+                if debt >= WAIT_MIN {
+                    tokio::time::sleep(debt).await;
+                    debt = Duration::ZERO;
+                }
                 Ok(())
             };
             let (mut objects, mut conflict) = (0, None);

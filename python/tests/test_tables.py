@@ -317,6 +317,11 @@ def test_a_compaction_clusters_rows(place):
         table.compact(cluster_by="x", z_order=["x", "y"])
     with pytest.raises(benthic.InvalidArgumentError, match="size"):
         table.compact(memory="much")
+    with pytest.raises(benthic.InvalidArgumentError, match="at least 1 byte"):
+        table.compact(rate=0)
+    start = time.monotonic()
+    assert table.compact(all=True, rate=table.snapshot().data_bytes * 2) > 0
+    assert time.monotonic() - start > 0.4
 
 
 def test_tables_are_listed_and_dropped(place):

@@ -50,6 +50,29 @@ fn an_interrupted_append_adds_nothing_and_leaves_nothing() {
 }
 
 #[test]
+fn a_load_keeps_its_rate_and_its_memory() {
+    let home = Home::new();
+    home.file("a.csv", csv(&trips(0..20_000)));
+    home.ok(&["create", "lake/t", "a.csv", "--rate", "1GiB", "--memory", "16MiB"]);
+    let before = home.objects();
+    // At this rate it takes hours.
+    let mut command = home.command(&["append", "lake/t", "a.csv", "--rate", "10"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_writer(&home, &mut child);
+    wait::pause(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none(), "it runs");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(home.objects(), before);
+    assert_eq!(home.rows("t").len(), 20_000);
+    for (limit, message) in [(["--rate", "0"], "at least 1 byte"), (["--memory", "15MiB"], "at least 16MiB")]
+    {
+        let told = home.fails(2, &["append", "lake/t", "a.csv", limit[0], limit[1]]);
+        assert!(told.contains(message), "{told}");
+    }
+}
+
+#[test]
 fn an_interrupted_create_leaves_no_table() {
     let home = Home::new();
     let (mut child, stdin) = start(&home, &["create", "lake/t"]);

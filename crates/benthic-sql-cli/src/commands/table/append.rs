@@ -17,7 +17,7 @@ Examples:
   benthic table append lake/trips today.parquet
   benthic table append lake/trips may.csv june.csv --delimiter ';' --null NA
   zcat today.json.gz | benthic table append lake/trips - --format json
-  benthic table append lake/logs --from 'lake/logs/2024-*.csv'")]
+  benthic table append lake/logs --from 'lake/logs/2024-*.csv' --rate 20MiB")]
 pub struct AppendArgs {
     /// The table: POOL/TABLE
     table: TableAddress,

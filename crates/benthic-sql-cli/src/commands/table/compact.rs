@@ -1,7 +1,8 @@
 //! `benthic table compact`: writes small objects, and objects with deleted rows, again as fewer
 //! whole ones.
 
-use super::rewriting::{Done, LimitArgs, rewrite_groups};
+use super::limits::LimitArgs;
+use super::rewriting::{Done, rewrite_groups};
 use super::{TableAddress, count, line};
 use benthic_core::Result;
 use benthic_program::exit::Outcome;

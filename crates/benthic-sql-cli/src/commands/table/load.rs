@@ -1,6 +1,7 @@
 //! Loads files, or objects of a pool, into a table, in one commit for all of them.
 
 use super::TableAddress;
+use super::limits::{LimitArgs, Throttle};
 use crate::commands::one_of;
 use arrow::datatypes::{FieldRef, Schema};
 use benthic_core::{Error, ErrorKind, ObjectAddress, Result, WORKER_THREAD};
@@ -34,6 +35,8 @@ pub struct InputArgs {
     /// Text that represents null in CSV; by default, an empty value
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     null: String,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 const FORMATS: [(&str, &str, Format); 5] = [
@@ -52,8 +55,13 @@ fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
     }
 }
 
-async fn find(from: &[ObjectAddress], options: Options, session: &Session) -> Outcome<Inputs> {
-    let mut inputs = Inputs { files: Vec::new(), options, size_bytes: 0 };
+async fn find(
+    from: &[ObjectAddress],
+    options: Options,
+    limits: LimitArgs,
+    session: &Session,
+) -> Outcome<Inputs> {
+    let mut inputs = Inputs { files: Vec::new(), options, size_bytes: 0, limits };
     for address in from {
         let pool = session.pool(&address.pool).await?;
         for object in find_objects(&pool, address).await? {
@@ -70,6 +78,7 @@ pub struct Inputs {
     files: Vec<Input>,
     options: Options,
     size_bytes: u64,
+    limits: LimitArgs,
 }
 
 impl InputArgs {
@@ -79,9 +88,10 @@ impl InputArgs {
 
     /// Checks all files, and finds all objects, before any work starts.
     pub async fn check(self, session: &Session) -> Outcome<Inputs> {
+        let limits = self.limits;
         let options = Options { format: self.format, delimiter: self.delimiter, null: self.null };
         if !self.from.is_empty() {
-            return find(&self.from, options, session).await;
+            return find(&self.from, options, limits, session).await;
         }
         if self.files.iter().filter(|path| path.as_os_str() == STDIN).count() > 1 {
             return Err(Failure::Usage("stdin can be read only once; name - once".to_owned()));
@@ -90,7 +100,8 @@ impl InputArgs {
         let checked = blocking(move || {
             let sizes: Result<Vec<u64>> = files.iter().map(|path| input::check(path, &options)).collect();
             let size_bytes = sizes?.iter().fold(0, |sum: u64, size| sum.saturating_add(*size));
-            Ok(Inputs { files: files.into_iter().map(Input::Path).collect(), options, size_bytes })
+            let files = files.into_iter().map(Input::Path).collect();
+            Ok(Inputs { files, options, size_bytes, limits })
         });
         Ok(checked.await?)
     }
@@ -182,10 +193,11 @@ pub async fn load(
     add_columns: bool,
     address: &TableAddress,
 ) -> Outcome<Loaded> {
-    let options = WriterOptions { add_columns, ..WriterOptions::default() };
+    let options = WriterOptions { add_columns, ..inputs.limits.options() };
     let mut writer = table.writer(options).await?;
     let progress = Progress::bytes(&format!("loading {address}"), inputs.size_bytes);
-    let filled = fill(&mut writer, inputs, &progress).await;
+    let throttle = inputs.limits.throttle();
+    let filled = fill(&mut writer, inputs, throttle, &progress).await;
     let rows = match filled {
         Ok(rows) => rows,
         Err(failure) => {
@@ -199,7 +211,12 @@ pub async fn load(
     Ok(Loaded { rows, snapshot })
 }
 
-async fn fill(writer: &mut Writer, inputs: Inputs, progress: &Progress) -> Outcome<u64> {
+async fn fill(
+    writer: &mut Writer,
+    inputs: Inputs,
+    mut throttle: Throttle,
+    progress: &Progress,
+) -> Outcome<u64> {
     let mut feed = input::feed(inputs.files, inputs.options, writer.schema().clone())?;
     let mut rows = 0;
     while let Some((path, batch)) = next(&mut feed).await? {
@@ -212,6 +229,7 @@ async fn fill(writer: &mut Writer, inputs: Inputs, progress: &Progress) -> Outco
         })?;
         rows += batch.rows.num_rows() as u64;
         progress.advance(batch.read_bytes);
+        throttle.wait(batch.read_bytes).await;
     }
     Ok(rows)
 }

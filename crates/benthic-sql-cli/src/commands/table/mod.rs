@@ -12,6 +12,7 @@ mod fsck;
 mod history;
 mod index;
 mod layout;
+mod limits;
 mod load;
 mod ls;
 mod rewrite;

@@ -1,7 +1,8 @@
 //! `benthic table rewrite`: changes how the objects of a table store the rows.
 
 use super::layout::{LayoutArgs, describe_layout, layout_fields};
-use super::rewriting::{Done, LimitArgs, rewrite_groups};
+use super::limits::LimitArgs;
+use super::rewriting::{Done, rewrite_groups};
 use super::{TableAddress, count, line};
 use benthic_core::Result;
 use benthic_program::exit::Outcome;

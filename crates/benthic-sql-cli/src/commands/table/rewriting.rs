@@ -1,56 +1,15 @@
 //! Writes groups of data objects again, with progress and a rate limit, for `compact` and
 //! `rewrite`.
 
+use super::limits::LimitArgs;
 use benthic_core::{Error, ErrorKind, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::interrupt;
 use benthic_program::progress::Progress;
 use benthic_program::session::Session;
-use benthic_program::units::parse_size;
 use benthic_sql::cluster::Cluster;
 use benthic_table::{FileEntry, Rewritten, RowStream, Snapshot, Table, WriterOptions};
-use clap::Args;
 use futures::stream::{StreamExt, TryStreamExt};
-use std::time::Duration;
-
-/// Shorter waits add up before the program waits.
-const WAIT_MIN: Duration = Duration::from_millis(20);
-
-/// With less, objects would be small and would be compacted again.
-const MEMORY_MIN: u64 = 16 * 1024 * 1024;
-
-/// Limits of the work, for other users of the machine and the cluster.
-#[derive(Args)]
-pub struct LimitArgs {
-    /// Read at most this many bytes per second, on average, such as 20MiB; about as much is written
-    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
-    rate: Option<u64>,
-    /// Memory for rows that wait for their object to fill; the command takes about twice this, and
-    /// a few objects
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory, default_value = "256MiB")]
-    memory: u64,
-}
-
-impl LimitArgs {
-    pub fn options(&self) -> WriterOptions {
-        let buffer_bytes_max = usize::try_from(self.memory).unwrap_or(usize::MAX);
-        WriterOptions { buffer_bytes_max, ..WriterOptions::default() }
-    }
-}
-
-fn parse_memory(text: &str) -> std::result::Result<u64, String> {
-    match parse_size(text)? {
-        memory if memory < MEMORY_MIN => Err("the memory must be at least 16MiB".to_owned()),
-        memory => Ok(memory),
-    }
-}
-
-fn parse_rate(text: &str) -> std::result::Result<u64, String> {
-    match parse_size(text)? {
-        0 => Err("the rate must be at least 1 byte a second".to_owned()),
-        rate => Ok(rate),
-    }
-}
 
 /// The objects that were written again.
 #[derive(Default)]
@@ -92,20 +51,12 @@ pub async fn rewrite_groups(
 ) -> Outcome {
     let progress = Progress::bytes(label, groups.iter().flatten().map(FileEntry::all_bytes).sum());
     let options = WriterOptions { keeps_order: cluster.is_some(), ..limits.options() };
-    let mut debt = Duration::ZERO;
+    let mut throttle = limits.throttle();
     let mut pace = async |bytes: u64| -> Result<()> {
         progress.advance(bytes);
         // Reading may not wait. Yield so that the task that watches for signals can run.
         tokio::task::yield_now().await;
-        debt +=
-            limits.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bytes as f64 / rate as f64));
-        if debt >= WAIT_MIN {
-            tokio::select! {
-                () = tokio::time::sleep(debt) => {}
-                () = interrupt::wait() => {}
-            }
-            debt = Duration::ZERO;
-        }
+        throttle.wait(bytes).await;
         goes_on()
     };
     let mut order =
