@@ -5,25 +5,18 @@
 //! than `AND`. So an argument of a function that takes lambdas is a lambda if its leftmost operand
 //! is `name -> …`, and the rest of the argument is the lambda's body. In other functions, `->`
 //! reads a value out of a text in JSON. DataFusion also does not plan `j.pt` for the parameter `j`,
-//! so it becomes `j['pt']`. It has no function that is true if all elements match: no element may
-//! match the opposite condition.
+//! so it becomes `j['pt']`.
 
 use crate::walk::change_exprs;
 use datafusion::logical_expr::HigherOrderUDF;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, UnaryOperator, Value,
-    VisitMut,
+    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, Subscript, Value, VisitMut,
 };
 use std::collections::HashMap;
 use std::mem::replace;
 use std::sync::Arc;
-
-/// The names of the function that is true if all elements match, and the function that is true if
-/// any does.
-const ALL_MATCH: [&str; 3] = ["all_match", "array_all_match", "list_all_match"];
-const ANY_MATCH: &str = "array_any_match";
 
 /// The functions that take lambdas, by name.
 type Functions = HashMap<String, Arc<HigherOrderUDF>>;
@@ -44,11 +37,7 @@ pub fn rewrite_in(part: &mut impl VisitMut, functions: &Functions) {
 
 fn rewrite_call(expr: &mut Expr, functions: &Functions) {
     let Expr::Function(function) = expr else { return };
-    let is_all = is_one(&function.name, |name| ALL_MATCH.contains(&name));
-    if is_all {
-        function.name = ObjectName::from(Ident::new(ANY_MATCH));
-    }
-    if !is_one(&function.name, |name| functions.contains_key(name)) {
+    if !is_name_of_one(&function.name, functions) {
         return;
     }
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -57,29 +46,17 @@ fn rewrite_call(expr: &mut Expr, functions: &Functions) {
         let Some(name) = take_parameter(body) else { continue };
         change_exprs(body, &mut |expr| rewrite_field(expr, &name));
         let body = replace(body, Expr::Identifier(name.clone()));
-        let body = if is_all { opposite(body) } else { body };
         *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(LambdaFunction {
             params: OneOrManyWithParens::One(LambdaFunctionParameter { name, data_type: None }),
             body: Box::new(body),
             syntax: LambdaSyntax::Arrow,
         })));
     }
-    if is_all {
-        let any = replace(expr, Expr::Identifier(Ident::new(ANY_MATCH)));
-        *expr = opposite(any);
-    }
 }
 
-/// The opposite of a condition, as one operand.
-fn opposite(condition: Expr) -> Expr {
-    let expr = Box::new(Expr::Nested(Box::new(condition)));
-    Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr }))
-}
-
-/// Whether a function has one of these names.
-fn is_one(name: &ObjectName, names: impl Fn(&str) -> bool) -> bool {
+fn is_name_of_one(name: &ObjectName, functions: &Functions) -> bool {
     let [name] = &name.0[..] else { return false };
-    name.as_ident().is_some_and(|name| names(&normal(name)))
+    name.as_ident().is_some_and(|name| functions.contains_key(&normal(name)))
 }
 
 /// Removes `name ->` from the left end of an expression, and returns the name.

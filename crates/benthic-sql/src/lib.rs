@@ -17,13 +17,15 @@
 //! query, [`record`] records what queries read, for `benthic table advise`, and [`experiment`]
 //! measures how much pushdown gains.
 //!
-//! [`wasm`] makes methods of deployed WebAssembly classes callable.
+//! [`lambdas`] parses calls with lambdas, and `all_match` has `array_all_match`, which DataFusion
+//! lacks. [`wasm`] makes methods of deployed WebAssembly classes callable.
 //! [`diff`](session::SqlSession::diff) compares two snapshots of a table, and [`cluster`] orders
 //! rows for compactions.
 //!
 //! [`input`] reads the files that tables are loaded from. [`syntax`] parses and prints column types
 //! and partitionings.
 
+mod all_match;
 pub mod changes;
 pub mod cluster;
 pub mod columns;

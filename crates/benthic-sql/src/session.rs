@@ -7,6 +7,7 @@
 //! first, see [`changes`]. The session refuses other statements that write, with a hint to the
 //! `benthic` command to use.
 
+use crate::all_match::{AllAsAny, all_match};
 use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::common_subplan::SharingPlanner;
 use crate::elements::ElementsOfLists;
@@ -619,9 +620,11 @@ pub(crate) fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionCo
         .with_runtime_env(Arc::new(runtime))
         .with_query_planner(Arc::new(SharingPlanner::default()))
         .with_physical_optimizer_rules(rules);
-    let mut context = SessionContext::new_with_state(
-        literals::with_rules(state).with_analyzer_rule(Arc::new(ElementsOfLists)).build(),
-    );
+    let state = literals::with_rules(state)
+        .with_analyzer_rule(Arc::new(ElementsOfLists))
+        .with_analyzer_rule(Arc::new(AllAsAny));
+    let mut context = SessionContext::new_with_state(state.build());
+    context.register_higher_order_function(all_match());
     context.register_expr_planner(Arc::new(JsonOperators)).map_err(|error| from_datafusion(&error))?;
     // Replace `min` and `max` by versions that are correct for NaN and infinities, and quantiles by
     // one that needs no sort.

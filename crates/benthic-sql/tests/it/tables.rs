@@ -387,3 +387,27 @@ async fn a_condition_of_a_selection_has_the_syntax_of_queries() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_and_errors_name_array_all_match() {
+    let store = store().await;
+    let query = async |call: &str| {
+        run(&store, settings(Pushdown::Never, true), &format!("SELECT {call} FROM (VALUES ([1, 2])) AS t(a)"))
+            .await
+    };
+    for name in ["array_all_match", "all_match", "LIST_ALL_MATCH"] {
+        let found = query(&format!("{name}(a, n -> n > 0)")).await.unwrap();
+        let schema = found[0].schema();
+        assert!(schema.field(0).name().starts_with("array_all_match("), "{schema}");
+        assert_eq!(rows(&found), ["true"]);
+    }
+    for (call, message) in [
+        ("array_all_match(1, n -> n > 1)", "array_all_match expected a list"),
+        ("array_all_match(a, n -> n + 1)", "array_all_match needs a condition, and got Int64"),
+        ("array_all_match(a)", "'array_all_match' expected 2 argument(s)"),
+        ("array_all_match(a, 5)", "'array_all_match' expected a lambda"),
+    ] {
+        let error = query(call).await.unwrap_err().to_string();
+        assert!(error.contains(message) && !error.contains("any_match"), "{call}: {error}");
+    }
+}
