@@ -106,7 +106,7 @@ fn replace(expr: &mut Expr) -> bool {
     let mut args = std::mem::take(&mut call.args);
     for arg in &mut args {
         if let Expr::Lambda(lambda) = arg {
-            lambda.body = Box::new(Expr::Not(std::mem::take(&mut lambda.body)));
+            *lambda.body = Expr::Not(std::mem::take(&mut lambda.body));
         }
     }
     let any = HigherOrderFunction::new(array_any_match_higher_order_function(), args);

@@ -286,7 +286,7 @@ impl Client {
                 TlsConnector::from(Arc::new(config))
             })
         });
-        let tls = tls.transpose().map_err(|message| Error::invalid_argument(message))?;
+        let tls = tls.transpose().map_err(Error::invalid_argument)?;
         Ok(Client(Arc::new(Shared {
             slots: Arc::new(Semaphore::new(endpoint.requests_max)),
             endpoint,
