@@ -2,18 +2,38 @@
 //! header that says when an object expires. [`lifecycle`](crate::lifecycle) applies the rules.
 
 use super::auth::Authorized;
-use super::{Gateway, assign_ids, error, http_date, names, tags, timestamp};
+use super::{Gateway, assign_ids, error, http_date, names, tags, timestamp, unix_ms};
 use crate::lifecycle::{self, Rules};
 use crate::sal::{Attributes, Bucket, Object};
 use bytes::Bytes;
 use s3s::dto::{
-    DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput, GetBucketLifecycleConfigurationInput,
-    GetBucketLifecycleConfigurationOutput, PutBucketLifecycleConfigurationInput,
-    PutBucketLifecycleConfigurationOutput,
+    BucketLifecycleConfiguration, DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput,
+    GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
+    PutBucketLifecycleConfigurationInput, PutBucketLifecycleConfigurationOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
 use url::form_urlencoded::byte_serialize;
+
+/// Gives an id to each rule without one, and checks the rules. Their dates become UTC without
+/// fractions of a millisecond, because `s3s` stores neither.
+///
+/// # Errors
+/// As [`Rules::parse`].
+pub(super) fn prepare(configuration: &mut BucketLifecycleConfiguration) -> S3Result<Rules> {
+    assign_ids(&mut configuration.rules, "rule", |rule| &mut rule.id);
+    for rule in &mut configuration.rules {
+        let transitions = rule.transitions.iter_mut().flatten().map(|given| &mut given.date);
+        let dates = rule.expiration.iter_mut().map(|given| &mut given.date).chain(transitions);
+        for date in dates.flatten() {
+            // `Rules::parse` refuses a date before 1970.
+            if let Some(date_ms) = unix_ms(date) {
+                *date = timestamp(date_ms);
+            }
+        }
+    }
+    Rules::parse(configuration)
+}
 
 impl Gateway {
     pub(super) async fn lifecycle(
@@ -38,8 +58,7 @@ impl Gateway {
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let given = input.lifecycle_configuration.clone();
         let mut configuration = given.ok_or_else(|| s3_error!(MalformedXML))?;
-        assign_ids(&mut configuration.rules, "rule", |rule| &mut rule.id);
-        Rules::parse(&configuration)?;
+        prepare(&mut configuration)?;
         for class in lifecycle::classes(&configuration) {
             self.storage_class(Some(class)).await?;
         }

@@ -1,9 +1,10 @@
 //! The documents that clients send: checks that `s3s` does not make.
 //!
 //! `s3s` verifies only one checksum of a document, and reports a mismatch as a server error. It
-//! ignores unknown elements at the top of a document and in lists, and all text in CDATA sections.
-//! So a typing error could remove all notifications or grants of a bucket, and a lifecycle rule
-//! with its prefix in a CDATA section would match every object. [`Document`] sees the bytes before
+//! ignores unknown elements at the top of a document and in lists, all text in CDATA sections, and
+//! what follows the digits of a number. So a typing error could remove all notifications or grants
+//! of a bucket, a lifecycle rule with its prefix in a CDATA section would match every object, and
+//! one with 3O days would expire objects after three. [`Document`] sees the bytes before
 //! `s3s` does, and refuses such documents. Rejected: parsers of our own for all documents.
 
 use super::checksums::{ALGORITHMS, Algorithm, Declaration, Verifier, single_checksum};
@@ -70,6 +71,22 @@ const LISTS: [(&str, &str); 5] = [
     ("TagSet", "Tag"),
     ("Tags", "Tag"),
     ("TargetGrants", "Grant"),
+];
+
+/// The elements that contain a number, in any document.
+const NUMBERS: [&str; 12] = [
+    "Days",
+    "DaysAfterInitiation",
+    "End",
+    "MaxAgeSeconds",
+    "NewerNoncurrentVersions",
+    "NoncurrentDays",
+    "ObjectSizeGreaterThan",
+    "ObjectSizeLessThan",
+    "PartNumber",
+    "Size",
+    "Start",
+    "Years",
 ];
 
 /// Verifies a document against the checksums in the request headers, and checks its elements.
@@ -152,7 +169,8 @@ impl Document {
     }
 }
 
-/// Refuses elements that `s3s` would ignore. It reports all other faults of a document itself.
+/// Refuses elements and text that `s3s` would ignore. It reports all other faults of a document
+/// itself.
 ///
 /// # Errors
 /// `MalformedXML`.
@@ -162,6 +180,8 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
     // The depth and the name of the elements of the last list.
     let mut list: Option<(usize, &str)> = None;
     let mut depth = 0_usize;
+    // The text so far, inside an element that contains a number.
+    let mut number: Option<String> = None;
     loop {
         let event = match reader.read_event() {
             Ok(Event::Eof) | Err(_) => return Ok(()),
@@ -189,10 +209,25 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                 let found = LISTS.iter().find(|(list, _)| *list == name);
                 list = found.map(|(_, element)| (depth + 1, *element));
             }
+            number = NUMBERS.contains(&name).then(String::new);
         }
         match event {
             Event::Start(_) => depth += 1,
-            Event::End(_) => depth = depth.saturating_sub(1),
+            Event::Empty(_) => number = None,
+            Event::Text(text) => {
+                if let Some(number) = &mut number {
+                    number.push_str(&text);
+                }
+            }
+            Event::End(_) => {
+                depth = depth.saturating_sub(1);
+                if let Some(text) = number.take().filter(|text| !is_number(text)) {
+                    return Err(s3_error!(MalformedXML, "'{text}' is not a number"));
+                }
+            }
+            Event::GeneralRef(_) if number.is_some() => {
+                return Err(s3_error!(MalformedXML, "a number has digits only, without references"));
+            }
             Event::CData(_) if depth > 0 => {
                 return Err(s3_error!(
                     MalformedXML,
@@ -202,6 +237,13 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             _ => {}
         }
     }
+}
+
+/// Whether a text is a number, perhaps with space behind it.
+fn is_number(text: &str) -> bool {
+    let digits = text.trim_ascii_end();
+    let digits = digits.strip_prefix(['-', '+']).unwrap_or(digits);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

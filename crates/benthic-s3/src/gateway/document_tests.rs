@@ -1,5 +1,6 @@
-use super::{Document, ELEMENTS, LISTS, check_elements};
+use super::{Document, ELEMENTS, LISTS, NUMBERS, check_elements};
 use crate::events::{self, EventRules};
+use crate::gateway::bucket_lifecycle;
 use crate::gateway::http::XML_BYTES_MAX;
 use crate::lifecycle::{self, Rules};
 use crate::sal::Attributes;
@@ -66,6 +67,62 @@ fn text_that_would_be_ignored_is_refused() {
     };
     assert!(is_refused(&rule("<![CDATA[logs/]]>")));
     assert!(!is_refused(&rule("a&amp;b")));
+}
+
+#[test]
+fn numbers_have_nothing_behind_them() {
+    for name in NUMBERS {
+        let with = |text: &str| {
+            format!("<LifecycleConfiguration><Rule><{name}>{text}</{name}></Rule></LifecycleConfiguration>")
+        };
+        for text in ["30", "-1", "+7", "3 ", "3\n", "3<!-- a -->0"] {
+            assert!(!is_refused(&with(text)), "{name} {text:?}");
+        }
+        for text in [
+            "3O",
+            "1.5",
+            "1e3",
+            "3 0",
+            "0x10",
+            "3<!-- a --> 0",
+            "&#51;0",
+            "3&amp;",
+            "-",
+            " ",
+            "",
+            " 3",
+            "\u{663}",
+        ] {
+            assert!(is_refused(&with(text)), "{name} {text:?}");
+        }
+        // Not a number.
+        let empty =
+            format!("<LifecycleConfiguration><Rule><{name}/>a<ID>3O</ID></Rule></LifecycleConfiguration>");
+        assert!(!is_refused(&empty), "{name}");
+    }
+}
+
+/// `s3s` stores a time of its zone as one of UTC, and cuts fractions of a millisecond.
+#[test]
+fn lifecycle_dates_are_stored_in_utc() {
+    let prepared = |date: &str| {
+        let document = format!(
+            "<LifecycleConfiguration><Rule><Filter><Prefix>a</Prefix></Filter><Status>Enabled</Status><Expiration><Date>\
+            {date}</Date></Expiration><Transition><Date>2029-01-01T01:00:00+01:00</Date><StorageClass>GLACIER</StorageClass>\
+            </Transition></Rule></LifecycleConfiguration>"
+        );
+        let mut configuration: BucketLifecycleConfiguration = parsed(&document).unwrap();
+        bucket_lifecycle::prepare(&mut configuration).ok()?;
+        Some(serde_json::to_value(&configuration).unwrap())
+    };
+    let stored = prepared("2030-01-01T00:00:00Z").unwrap();
+    for same in ["2030-01-01T05:00:00+05:00", "2029-12-31T19:00:00-05:00", "2029-12-31T23:59:59.9999999Z"] {
+        assert_eq!(prepared(same).unwrap(), stored, "{same}");
+    }
+    for wrong in ["2030-01-01T00:00:00+05:00", "2030-01-01T00:00:00.0000001Z", "9999-12-31T23:59:59.9999999Z"]
+    {
+        assert_eq!(prepared(wrong), None, "{wrong}");
+    }
 }
 
 #[test]
@@ -167,8 +224,8 @@ proptest! {
             text.replace_range(at..=at, &with);
         }
         let _ = check_elements(text.as_bytes());
-        if let Some(configuration) = parsed::<BucketLifecycleConfiguration>(&text)
-            && let Ok(rules) = Rules::parse(&configuration)
+        if let Some(mut configuration) = parsed::<BucketLifecycleConfiguration>(&text)
+            && let Ok(rules) = bucket_lifecycle::prepare(&mut configuration)
             && let Ok(stored) = serde_json::to_vec(&configuration)
         {
             prop_assert_eq!(lifecycle::parse_rules(&Bytes::from(stored)).unwrap(), rules);

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from gateway import running
+from raw import send_signed
 from test_object_lock import after, retained
 
 RULE = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 3}}
@@ -86,6 +87,28 @@ def test_rules_need_an_action_and_unique_names(s3, bucket, code_of):
     for rules, code in [([idle], "InvalidRequest"), ([RULE, RULE], "InvalidArgument"), ([RULE] * 1_001, "MalformedXML")]:
         configuration = {"Rules": rules}
         assert code_of(s3.put_bucket_lifecycle_configuration, Bucket=bucket, LifecycleConfiguration=configuration)[0] == code
+
+
+def expiring(time):
+    """The document of a rule that no ordinary client sends."""
+    rule = f"<Filter><Prefix>tmp/</Prefix></Filter><Status>Enabled</Status><Expiration>{time}</Expiration>"
+    return f"<LifecycleConfiguration><Rule>{rule}</Rule></LifecycleConfiguration>".encode()
+
+
+@pytest.mark.parametrize("days", ["3O", "1.5", "3 0", "&#51;0", "3<!-- 0 -->x"])
+def test_a_number_with_something_behind_it_is_refused(gateway, s3, bucket, code_of, days):
+    answer = send_signed(gateway, "PUT", f"/{bucket}?lifecycle", expiring(f"<Days>{days}</Days>"))
+    assert answer == (400, "MalformedXML")
+    assert code_of(s3.get_bucket_lifecycle_configuration, Bucket=bucket)[0] == "NoSuchLifecycleConfiguration"
+
+
+def test_dates_may_have_any_time_zone(gateway, s3, bucket):
+    for date in ["2030-01-01T00:00:00Z", "2030-01-01T05:00:00+05:00", "2029-12-31T23:59:59.9999999Z"]:
+        assert send_signed(gateway, "PUT", f"/{bucket}?lifecycle", expiring(f"<Date>{date}</Date>"))[0] == 200
+        assert rules_of(s3, bucket)[0]["Expiration"]["Date"] == datetime.datetime(2030, 1, 1, tzinfo=datetime.timezone.utc)
+        assert "Expiration" in s3.put_object(Bucket=bucket, Key="tmp/a", Body=b"1")
+    wrong = expiring("<Date>2030-01-01T00:00:00+05:00</Date>")
+    assert send_signed(gateway, "PUT", f"/{bucket}?lifecycle", wrong) == (400, "InvalidArgument")
 
 
 def test_answers_say_when_an_object_expires(s3, bucket):
