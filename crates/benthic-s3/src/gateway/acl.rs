@@ -171,7 +171,7 @@ impl Acl {
     }
 
     /// Stores the list among the attributes of a bucket or an object.
-    fn store(&self, attributes: &mut Attributes, owner: &str) -> S3Result<()> {
+    pub fn store(&self, attributes: &mut Attributes, owner: &str) -> S3Result<()> {
         if Acl::canned("private", owner, owner).as_ref() == Some(self) {
             attributes.remove(names::ACL);
             return Ok(());
@@ -256,7 +256,7 @@ impl RequestedAcl<'_> {
 
     /// Parses the list of something of `owner`, and checks that a bucket with these attributes
     /// permits it.
-    fn parse(&self, (bucket, bucket_owner): (&Attributes, &str), owner: &str) -> S3Result<Acl> {
+    pub fn parse(&self, (bucket, bucket_owner): (&Attributes, &str), owner: &str) -> S3Result<Acl> {
         let acl = match (self.canned, self.document, self.has_grants()) {
             (None, None, false) => {
                 return Err(s3_error!(MissingSecurityHeader, "give an ACL name or a list of grants"));

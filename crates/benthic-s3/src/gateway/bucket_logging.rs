@@ -47,7 +47,7 @@ impl LogTarget {
             .ok()
     }
 
-    fn parse(enabled: &LoggingEnabled) -> S3Result<LogTarget> {
+    pub fn parse(enabled: &LoggingEnabled) -> S3Result<LogTarget> {
         if enabled.target_grants.as_ref().is_some_and(|grants| !grants.is_empty()) {
             return Err(s3_error!(
                 AccessControlListNotSupported,
@@ -81,7 +81,7 @@ impl LogTarget {
         Ok(LogTarget { bucket: enabled.target_bucket.clone(), prefix: enabled.target_prefix.clone(), format })
     }
 
-    fn document(self) -> LoggingEnabled {
+    pub fn document(self) -> LoggingEnabled {
         let partitioned = |source| {
             let partition_date_source = Some(PartitionDateSource::from_static(source));
             TargetObjectKeyFormat {

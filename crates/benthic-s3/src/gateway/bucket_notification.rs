@@ -15,6 +15,22 @@ use s3s::dto::{
 use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
 
+/// Gives an id to each notification without one, and checks all of them.
+///
+/// # Errors
+/// `InvalidArgument`, `NotImplemented`.
+pub(super) fn prepare(configuration: &mut NotificationConfiguration) -> S3Result<()> {
+    let topics = configuration.topic_configurations.get_or_insert_default();
+    assign_ids(topics, "notification", |topic| &mut topic.id);
+    if let Some(queues) = &mut configuration.queue_configurations {
+        assign_ids(queues, "queue-notification", |queue| &mut queue.id);
+    }
+    events::check(configuration).map_err(|invalid| match invalid {
+        InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
+        InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
+    })
+}
+
 impl Gateway {
     pub(super) async fn notifications(
         &self,
@@ -41,15 +57,7 @@ impl Gateway {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let mut configuration = input.notification_configuration.clone();
-        let topics = configuration.topic_configurations.get_or_insert_default();
-        assign_ids(topics, "notification", |topic| &mut topic.id);
-        if let Some(queues) = &mut configuration.queue_configurations {
-            assign_ids(queues, "queue-notification", |queue| &mut queue.id);
-        }
-        events::check(&configuration).map_err(|invalid| match invalid {
-            InvalidRule::Invalid(message) => s3_error!(InvalidArgument, "{message}"),
-            InvalidRule::Unsupported(message) => s3_error!(NotImplemented, "{message}"),
-        })?;
+        prepare(&mut configuration)?;
         // Also with `skip_destination_validation`: events for a target that does not exist wait in
         // vain.
         for topic in configuration.topic_configurations.iter().flatten() {

@@ -17,14 +17,14 @@ use s3s::{S3Request, S3Result, s3_error};
 const RULES_MAX: usize = 100;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 
-fn rules(attributes: &Attributes) -> Vec<CORSRule> {
+pub(super) fn rules(attributes: &Attributes) -> Vec<CORSRule> {
     let text = attributes.get(names::CORS);
     text.and_then(|text| serde_json::from_slice::<CORSConfiguration>(text).ok())
         .map(|configuration| configuration.cors_rules)
         .unwrap_or_default()
 }
 
-fn check(rules: &[CORSRule]) -> S3Result<()> {
+pub(super) fn check(rules: &[CORSRule]) -> S3Result<()> {
     if rules.is_empty() || rules.len() > RULES_MAX {
         return Err(s3_error!(MalformedXML, "a bucket must have 1 to {RULES_MAX} rules"));
     }

@@ -22,7 +22,7 @@ const REMOVED: [(Change, &str); 2] =
 
 /// The size and the time that an object must have to be deleted.
 #[derive(Clone, Copy)]
-struct Properties {
+pub(super) struct Properties {
     size_bytes: Option<i64>,
     /// In seconds since 1970: clients see no fractions in the headers of objects.
     modified_s: Option<u64>,
@@ -212,7 +212,7 @@ impl Gateway {
     }
 }
 
-fn delete_of(object: &ObjectIdentifier) -> S3Result<(Delete, Properties)> {
+pub(super) fn delete_of(object: &ObjectIdentifier) -> S3Result<(Delete, Properties)> {
     let etag = object.e_tag.as_ref().map(|etag| etag.value().to_owned());
     let delete = Delete {
         key: object.key.clone(),

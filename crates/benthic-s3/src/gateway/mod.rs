@@ -26,6 +26,9 @@ mod document;
 mod encryption;
 mod error;
 mod exec;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod get;
 pub mod http;
 mod iam;

@@ -30,7 +30,7 @@ fn settings(bucket: &Attributes) -> S3Result<Option<ObjectLockConfiguration>> {
 }
 
 /// Turns object lock on, or replaces its settings.
-fn set_settings(bucket: &mut Attributes, settings: &ObjectLockConfiguration) -> S3Result<()> {
+pub(super) fn set_settings(bucket: &mut Attributes, settings: &ObjectLockConfiguration) -> S3Result<()> {
     let text = serde_json::to_vec(settings).map_err(|error| s3_error!(error, InternalError))?;
     bucket.insert(names::OBJECT_LOCK.to_owned(), Bytes::from(text));
     Ok(())
@@ -48,7 +48,7 @@ pub(super) fn is_on(bucket: &Attributes) -> bool {
 }
 
 /// Checks the settings of a request.
-fn check_settings(settings: &ObjectLockConfiguration) -> S3Result<()> {
+pub(super) fn check_settings(settings: &ObjectLockConfiguration) -> S3Result<()> {
     let enabled = settings.object_lock_enabled.as_ref().map(ObjectLockEnabled::as_str);
     if enabled != Some(ObjectLockEnabled::ENABLED) {
         return Err(s3_error!(MalformedXML, "ObjectLockEnabled must be Enabled"));

@@ -125,7 +125,7 @@ fn bucket_of(path: &str) -> S3Result<String> {
 ///
 /// # Errors
 /// `MalformedXML`, also for an unknown element.
-fn tags_in(body: &[u8]) -> S3Result<tags::Pairs> {
+pub(super) fn tags_in(body: &[u8]) -> S3Result<tags::Pairs> {
     check_elements(body)?;
     let mut document = Deserializer::new(body);
     let mut list: Vec<Tag> = Vec::new();

@@ -432,7 +432,7 @@ fn refuse<T>(code: &str, message: &str) -> S3Result<T> {
 }
 
 /// The request in the form of the class.
-fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
+pub(super) fn query(request: &SelectObjectContentRequest) -> S3Result<Request> {
     if request.expression_type.as_str() != ExpressionType::SQL {
         return refuse("InvalidExpressionType", "the only ExpressionType is SQL");
     }
