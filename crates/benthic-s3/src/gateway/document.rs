@@ -193,7 +193,14 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             let is_unknown = match depth {
                 // Not a document of the gateway, or not XML.
                 0 => match ELEMENTS.iter().find(|(root, _)| *root == name) {
-                    Some((_, elements)) => {
+                    Some((root, elements)) => {
+                        // A key may have any character, and a deletion may ask for no answer.
+                        if *root != "Delete" && has_controls(document) {
+                            return Err(s3_error!(
+                                MalformedXML,
+                                "a document must not have control characters"
+                            ));
+                        }
                         known = *elements;
                         false
                     }
@@ -203,6 +210,7 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                 _ => list.is_some_and(|(inside, element)| depth == inside && name != element),
             };
             if is_unknown {
+                let name = name.escape_debug();
                 return Err(s3_error!(MalformedXML, "the document has the unknown element {name}"));
             }
             if list.is_none_or(|(inside, _)| depth < inside) {
@@ -222,6 +230,7 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             Event::End(_) => {
                 depth = depth.saturating_sub(1);
                 if let Some(text) = number.take().filter(|text| !is_number(text)) {
+                    let text = text.escape_debug();
                     return Err(s3_error!(MalformedXML, "'{text}' is not a number"));
                 }
             }
@@ -237,6 +246,11 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             _ => {}
         }
     }
+}
+
+/// Whether a text has control characters that XML cannot have, so no answer can repeat it.
+pub(super) fn has_controls(text: &[u8]) -> bool {
+    text.iter().any(|byte| *byte < b' ' && !b"\t\n\r".contains(byte))
 }
 
 /// Whether a text is a number, perhaps with space behind it.

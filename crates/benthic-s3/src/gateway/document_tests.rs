@@ -66,6 +66,23 @@ fn text_that_would_be_ignored_is_refused() {
 }
 
 #[test]
+fn control_characters_that_no_answer_can_have_are_refused() {
+    for (control, expected) in [("\0", true), ("\u{1}", true), ("\u{1f}", true), ("\t\r\n\u{7f}é", false)] {
+        let tags =
+            format!("<Tagging><TagSet><Tag><Key>{control}</Key><Value>a</Value></Tag></TagSet></Tagging>");
+        assert_eq!(is_refused(&tags), expected, "{control:?}");
+        assert!(
+            !is_refused(&format!("<Delete><Object><Key>{control}</Key></Object></Delete>")),
+            "{control:?}"
+        );
+        // A policy is no document of XML.
+        assert!(!is_refused(&format!("{{\"Statement\": \"{control}\"}}")), "{control:?}");
+    }
+    let error = check_elements(b"<Delete><Un\0known/></Delete>").unwrap_err();
+    assert_eq!(error.message(), Some("the document has the unknown element Un\\0known"));
+}
+
+#[test]
 fn numbers_have_nothing_behind_them() {
     for name in NUMBERS {
         let with = |text: &str| {

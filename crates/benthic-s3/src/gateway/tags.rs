@@ -1,7 +1,7 @@
 //! Tags of objects and buckets.
 
 use super::auth::On;
-use super::document::check_elements;
+use super::document::{check_elements, has_controls};
 use super::versions::version_field;
 use super::{Gateway, names};
 use crate::sal::{Attributes, Object};
@@ -58,10 +58,10 @@ fn check_pairs(mut pairs: Pairs, max: usize) -> S3Result<Pairs> {
         return Err(s3_error!(InvalidTag, "at most {max} tags are allowed"));
     }
     for (index, (key, value)) in pairs.iter().enumerate() {
-        if key.is_empty() || key.chars().count() > KEY_CHARS_MAX {
+        if key.is_empty() || key.chars().count() > KEY_CHARS_MAX || has_controls(key.as_bytes()) {
             return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
         }
-        if value.chars().count() > VALUE_CHARS_MAX {
+        if value.chars().count() > VALUE_CHARS_MAX || has_controls(value.as_bytes()) {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
         if pairs[..index].iter().any(|(earlier, _)| earlier == key) {

@@ -136,7 +136,7 @@ def test_damaged_settings_change_nothing(gateway, s3, bucket, query):
     assert send_in_chunks(gateway, "PUT", path, right) == [(400, "InvalidRequest")] * 3
     if query != "?policy":
         root = right[1 : right.index(b">")]
-        for more in (b"<Unknown/>", b"<" + root + b"/>", b"<![CDATA[x]]>"):
+        for more in (b"<Unknown/>", b"<" + root + b"/>", b"<![CDATA[x]]>", b"<Un\x00known/>", b"\x01"):
             wrong = right.replace(b"</" + root + b">", more + b"</" + root + b">")
             assert send_signed(gateway, "PUT", path, wrong) == (400, "MalformedXML"), more
     assert settings(s3, locked) == before

@@ -132,6 +132,9 @@ def test_tags(s3, bucket, code_of):
     twice = [{"Key": "c", "Value": "1"}, {"Key": "c", "Value": "2"}]
     assert code_of(tag, twice) == ("InvalidTag", 400)
     assert code_of(tag, [{"Key": str(n), "Value": ""} for n in range(11)])[1] == 400
+    # No answer in XML can have this character.
+    for tagging in ["a=%01", "%00=a"]:
+        assert code_of(s3.put_object, Bucket=bucket, Key="a", Body=b"y", Tagging=tagging) == ("InvalidTag", 400)
     s3.delete_object_tagging(Bucket=bucket, Key="a")
     assert pairs() == {}
 
