@@ -204,7 +204,8 @@ impl Snapshot {
                 Ok(_) => continue,
                 // A build makes no pages of this size.
                 Err(error) if error.kind() == ErrorKind::LimitExceeded => {
-                    let message = "the pages of an index are too large";
+                    let message =
+                        "the pages of an index are too large; `benthic table fsck --repair` rebuilds them";
                     Error::corrupt(message).with("index", index.number).with_source(error)
                 }
                 Err(error) => error,
