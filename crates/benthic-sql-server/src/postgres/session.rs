@@ -25,7 +25,7 @@ const IDLE: u8 = b'I';
 const IN_TRANSACTION: u8 = b'T';
 const FAILED: u8 = b'E';
 
-/// Postgres' codes of errors of cursors.
+/// Postgres' codes of errors of cursors and savepoints.
 const NO_TRANSACTION: &str = "25P01";
 const NO_CURSOR: &str = "34000";
 const DUPLICATE_CURSOR: &str = "42P03";
