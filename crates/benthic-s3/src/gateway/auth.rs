@@ -489,8 +489,20 @@ impl Gateway {
         name: &str,
         expected_owner: &Option<String>,
     ) -> S3Result<Authorized> {
-        let sender = sender(request)?;
+        let begun = self.recent_buckets.begin(self.environment.clock.monotonic_ms());
         let bucket = self.bucket_reads.get(name).await.map_err(error::bucket)?;
+        self.recent_buckets.remember(&begun, &bucket);
+        self.access(request, bucket, expected_owner)
+    }
+
+    /// What a request may need of its bucket, without a check of what the caller may do with it.
+    fn access<T>(
+        &self,
+        request: &S3Request<T>,
+        bucket: Bucket,
+        expected_owner: &Option<String>,
+    ) -> S3Result<Authorized> {
+        let sender = sender(request)?;
         if expected_owner.as_ref().is_some_and(|owner| *owner != bucket.owner) {
             return Err(s3_error!(AccessDenied));
         }
@@ -560,10 +572,11 @@ impl Gateway {
     /// Returns a bucket, and an object in it that the caller may read. Only callers that may list
     /// the bucket get NoSuchKey; others get AccessDenied.
     ///
-    /// To save a round trip, the object lookup runs at the same time as the bucket lookup, with the
-    /// last known state of the bucket; it is repeated if the name refers to another bucket now.
-    /// With `from_start`, the caller will read the object from its first byte. If the caller owns
-    /// the bucket, the lookup then also prefetches the first data.
+    /// If the bucket was read a moment ago, that record decides. Otherwise, to save a round trip,
+    /// the object lookup runs at the same time as the bucket lookup, with the last known state of
+    /// the bucket; it is repeated if the name refers to another bucket now. With `from_start`, the
+    /// caller will read the object from its first byte. If the caller owns the bucket, the lookup
+    /// then also prefetches the first data.
     pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
@@ -583,16 +596,29 @@ impl Gateway {
             }
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
-        let last_read = self.bucket_reads.last_read(name);
-        let early = async {
-            let bucket = last_read.as_ref()?;
-            Some((bucket.id, find(bucket).await))
+        let recent = self.recent_buckets.get(name, self.environment.clock.monotonic_ms());
+        // If the object is missing, the bucket may have been created again. The operator removes
+        // views while their objects stay.
+        let recent = match recent.filter(|bucket| !is_view(bucket)) {
+            Some(bucket) => find(&bucket).await.ok().map(|found| (bucket, found)),
+            None => None,
         };
-        let (access, early) = futures::join!(self.open(request, name, expected_owner), early);
-        let access = access?;
-        let found = match early {
-            Some((id, found)) if id == access.bucket.id => found,
-            _ => find(&access.bucket).await,
+        let (access, found) = match recent {
+            Some((bucket, found)) => (self.access(request, bucket, expected_owner)?, Ok(found)),
+            None => {
+                let last_read = self.bucket_reads.last_read(name);
+                let early = async {
+                    let bucket = last_read.as_ref()?;
+                    Some((bucket.id, find(bucket).await))
+                };
+                let (access, early) = futures::join!(self.open(request, name, expected_owner), early);
+                let access = access?;
+                let found = match early {
+                    Some((id, found)) if id == access.bucket.id => found,
+                    _ => find(&access.bucket).await,
+                };
+                (access, found)
+            }
         };
         let on = On::locked(key, version_text, Lock::default());
         let object = found.as_ref().ok().map(|(object, _)| object);

@@ -95,7 +95,9 @@ impl Gateway {
             attributes,
             ..NewBucket::default()
         };
-        match self.sal.create_bucket(new).await {
+        let created = self.sal.create_bucket(new).await;
+        self.recent_buckets.forget(&input.bucket);
+        match created {
             Ok(_) => {}
             Err(failure) if failure.kind() == ErrorKind::AlreadyExists => {
                 let found = self.sal.bucket(&input.bucket).await;
@@ -131,7 +133,9 @@ impl Gateway {
     ) -> S3Result<DeleteBucketOutput> {
         let input = &request.input;
         self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
-        match self.sal.delete_bucket(&input.bucket).await {
+        let deleted = self.sal.delete_bucket(&input.bucket).await;
+        self.recent_buckets.forget(&input.bucket);
+        match deleted {
             Ok(()) => Ok(DeleteBucketOutput::default()),
             Err(failure) if failure.kind() == ErrorKind::Conflict => Err(s3_error!(BucketNotEmpty)),
             Err(failure) if failure.kind() == ErrorKind::Busy => Err(s3_error!(OperationAborted)),

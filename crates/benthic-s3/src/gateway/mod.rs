@@ -3,7 +3,8 @@
 //! [`http`] accepts connections and answers requests that are not S3. `s3s` checks signatures and
 //! parses requests. [`auth`] identifies the caller and checks its permissions. Each file with
 //! operations implements them on the SAL. The gateway caches nothing except keys, for two seconds,
-//! so that several gateways on one store agree.
+//! and for reads of objects the records of buckets, for one second, so that several gateways on one
+//! store agree.
 
 mod access_log;
 mod acl;
@@ -42,6 +43,7 @@ mod on_put;
 mod post_form;
 mod public_access;
 mod put;
+mod recent_buckets;
 mod rename;
 mod request_facts;
 mod request_payment;
@@ -143,6 +145,7 @@ pub struct Gateway {
     sal: Arc<dyn Sal>,
     keys: Arc<dyn Keys>,
     bucket_reads: Arc<single_flight::SingleFlight<Bucket>>,
+    recent_buckets: recent_buckets::RecentBuckets,
     metrics: Arc<metrics::Metrics>,
     environment: Environment,
     region: String,
@@ -183,6 +186,7 @@ impl Gateway {
             keys,
             logs,
             bucket_reads,
+            recent_buckets: recent_buckets::RecentBuckets::default(),
             metrics,
             environment,
             region,
@@ -205,7 +209,9 @@ impl Gateway {
         for _ in 0..UPDATES_MAX {
             let mut new = bucket.clone();
             change(&mut new)?;
-            match self.sal.update_bucket(&bucket, &new).await {
+            let changed = self.sal.update_bucket(&bucket, &new).await;
+            self.recent_buckets.forget(&bucket.name);
+            match changed {
                 Err(failure) if failure.kind() == ErrorKind::Conflict => {
                     let found = self.sal.bucket(&bucket.name).await.map_err(error::bucket)?;
                     if found.id != bucket.id {

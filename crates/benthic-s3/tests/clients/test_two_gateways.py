@@ -1,6 +1,7 @@
 """Two gateways on one store: they agree, and one continues when the other dies."""
 
 import concurrent.futures
+import json
 import threading
 import time
 
@@ -107,6 +108,23 @@ def test_a_bucket_is_created_once_and_deleted_once(two, clients):
         for client in owners:
             if "made-by-both" in [found["Name"] for found in client.list_buckets()["Buckets"]]:
                 client.delete_bucket(Bucket="made-by-both")
+
+
+def test_a_policy_binds_reads_of_both(clients, bucket, code_of):
+    first, second = clients
+    first.put_object(Bucket=bucket, Key="a", Body=b"data")
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    for _ in range(ROUNDS):
+        for client in clients:
+            assert client.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
+        first.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": deny}))
+        assert code_of(first.get_object, Bucket=bucket, Key="a") == ("AccessDenied", 403)
+        # The other gateway may use a record of the bucket for a second.
+        threading.Event().wait(1.1)
+        assert code_of(second.get_object, Bucket=bucket, Key="a") == ("AccessDenied", 403)
+        first.delete_bucket_policy(Bucket=bucket)
+        assert first.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
+        threading.Event().wait(1.1)
 
 
 def test_both_write_and_are_administered(two, clients, bucket, seed):
