@@ -67,7 +67,7 @@ impl Default for Options {
             outcome_ms: 10 * 60_000,
             shards: 16,
             writes_in_flight: 4,
-            reads_ahead: 2,
+            reads_ahead: 4,
             environment: Environment::default(),
             store: None,
         }
