@@ -168,14 +168,15 @@ fn query(request: &Request<Incoming>, name: &str) -> Option<String> {
     pairs.into_iter().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// Decodes percent-encoding. A plus sign stands for itself in a path.
+/// Decodes percent-encoding. A plus sign is a space, because the clients in Java encode paths as
+/// forms.
 fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {
         rest = after;
         if *first != b'%' {
-            bytes.push(*first);
+            bytes.push(if *first == b'+' { b' ' } else { *first });
             continue;
         }
         let digits = std::str::from_utf8(rest.get(..2)?).ok()?;

@@ -71,6 +71,12 @@ def test_a_client_can_log_in_with_a_header(server):
     assert answer.json()["token_type"] == "bearer"
 
 
+def test_paths_are_decoded_as_each_client_encodes_them(server):
+    for name in ["Str%C3%B6mung%20%237", "Str%C3%B6mung+%237"]:
+        assert server.request("GET", f"/v1/namespaces/lake/tables/{name}").ok, name
+    assert failure(server.request("GET", "/v1/namespaces/lake/tables/Str%C3%B6mung%2B%237"))[0] == 404
+
+
 def test_an_account_sees_only_its_pools(store, limited):
     lab = limited.pyiceberg(store.key("lab/ada"))
     assert lab.list_namespaces() == [("lake",)]

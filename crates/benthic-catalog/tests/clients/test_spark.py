@@ -54,6 +54,10 @@ def test_all_of_tpch_is_read(store, spark, table):
     assert sorted(spark(f"SELECT * FROM lakes.tpch.{table}")) == sorted(rows(store, f"SELECT * FROM tpch.{table}"))
 
 
+def test_names_with_capitals_and_signs_are_read(spark):
+    assert spark("SELECT count(*) FROM lakes.lake.`Strömung #7`") == [(10,)]
+
+
 def test_filters_partitions_and_snapshots_are_read(store, spark):
     store.create("lake/by_day", trips(40), "--partition-by", "range(day, day)")
     assert spark("SELECT count(*) FROM lakes.lake.by_day WHERE day = DATE '2026-02-03'") == [(10,)]
