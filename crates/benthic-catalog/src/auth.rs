@@ -173,10 +173,12 @@ impl Keys for Auth {
     }
 
     async fn find(&self, access_key: &str, token: Option<&str>) -> Result<Lookup> {
-        if token.is_some() {
+        let is_temporary = self.temporary_tag(access_key).is_some();
+        // The session token of a temporary key is the key itself, because the key says everything.
+        if token.is_some_and(|token| !is_temporary || token != access_key) {
             return Ok(Err(Refusal::InvalidToken));
         }
-        let (user, secret) = if self.temporary_tag(access_key).is_some() {
+        let (user, secret) = if is_temporary {
             ("temporary".to_owned(), self.temporary_secret(access_key))
         } else {
             let Some(login) = self.access.key(access_key).await? else { return Ok(Err(Refusal::UnknownKey)) };

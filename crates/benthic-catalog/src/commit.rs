@@ -122,7 +122,7 @@ async fn read_manifests(
         }
         if manifest.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
             let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
-                write.merge.mode to copy-on-write";
+                write.merge.mode to copy-on-write, or use `benthic sql` if the client has no such mode";
             return Err(Error::unsupported(message));
         }
         let file = staging.file(&view.folder, path).await?;

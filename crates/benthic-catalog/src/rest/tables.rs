@@ -1,7 +1,7 @@
 //! Namespaces and tables.
 
 use super::{Catalog, Failure, no_such_namespace, shows};
-use crate::iceberg::keys::Folder;
+use crate::iceberg::keys::{BUCKET, Folder, escape};
 use crate::iceberg::view::TableView;
 use benthic_core::Error;
 use benthic_s3::grants::Grant;
@@ -24,7 +24,9 @@ impl Catalog {
 
     pub(super) async fn namespace(&self, grant: &Grant, namespace: &str) -> Result<Value, Failure> {
         self.check_namespace(grant, namespace).await?;
-        Ok(json!({ "namespace": [namespace], "properties": {} }))
+        // Trino creates a table and its rows in one commit only if the namespace has a location.
+        let location = format!("s3://{BUCKET}/{}", escape(namespace));
+        Ok(json!({ "namespace": [namespace], "properties": { "location": location } }))
     }
 
     async fn check_namespace(&self, grant: &Grant, namespace: &str) -> Result<(), Failure> {
@@ -101,6 +103,8 @@ impl Catalog {
             ("s3.endpoint", self.url.as_str()),
             ("s3.access-key-id", &access_key),
             ("s3.secret-access-key", &secret),
+            // Trino takes no temporary key without a session token.
+            ("s3.session-token", &access_key),
             ("s3.path-style-access", "true"),
             ("s3.region", &self.region),
             ("client.region", &self.region),

@@ -69,12 +69,13 @@ class Catalog:
         connection.execute(f"ATTACH '' AS lakes (TYPE iceberg, ENDPOINT '{self.url}')")
         return connection
 
-    def s3(self, access_key, secret):
+    def s3(self, access_key, secret, token=None):
         return boto3.client(
             "s3",
             endpoint_url=self.url,
             aws_access_key_id=access_key,
             aws_secret_access_key=secret,
+            aws_session_token=token,
             region_name="us-east-1",
             config=botocore.config.Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
         )

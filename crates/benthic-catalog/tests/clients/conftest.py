@@ -121,3 +121,14 @@ def server(store):
 @pytest.fixture(scope="session")
 def lake(server):
     return server.pyiceberg()
+
+
+@pytest.fixture(scope="session")
+def tpch_sql(store):
+    """The 22 queries, and a connection that has the files as tables."""
+    files = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+    load(files, "tpch")
+    queries = dict(files.execute("SELECT query_nr, query FROM tpch_queries()").fetchall())
+    for table in TPCH:
+        files.execute(f"CREATE VIEW {table} AS FROM '{store.dir / table}.parquet'")
+    return queries | {"files": files}

@@ -80,6 +80,7 @@ def test_paths_are_decoded_as_each_client_encodes_them(server):
 def test_an_account_sees_only_its_pools(store, limited):
     lab = limited.pyiceberg(store.key("lab/ada"))
     assert lab.list_namespaces() == [("lake",)]
+    assert lab.load_namespace_properties("lake") == {"location": "s3://tables/lake"}
     assert ("lake", "trips") in lab.list_tables("lake")
     assert lab.load_table("lake.trips").scan().to_arrow().num_rows == 400
     for hidden in ["other.secret", "other.nothing", "nothing.at_all"]:
@@ -115,6 +116,16 @@ def test_a_temporary_key_reads_one_table(limited):
     assert refused(client.get_object, Bucket="tables", Key=other + "metadata/version-hint.text") == "AccessDenied"
     for prefix in ["", "lake/", prefix[:-1], other]:
         assert refused(client.list_objects_v2, Bucket="tables", Prefix=prefix) == "AccessDenied"
+
+
+def test_a_temporary_key_may_come_with_its_session_token(server):
+    loaded = server.request("GET", "/v1/namespaces/lake/tables/trips").json()
+    key, secret, token = (loaded["config"][f"s3.{name}"] for name in ["access-key-id", "secret-access-key", "session-token"])
+    file = {"Bucket": "tables", "Key": loaded["metadata-location"].removeprefix("s3://tables/")}
+    for given in [token, None]:
+        assert server.s3(key, secret, given).get_object(**file)["Body"].read()
+    for credentials in [(key, secret, token[:-1]), (*server.key, token)]:
+        assert refused(server.s3(*credentials).get_object, **file) == "InvalidToken"
 
 
 def test_a_forged_temporary_key_is_refused(limited):

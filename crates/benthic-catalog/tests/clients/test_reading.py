@@ -73,17 +73,6 @@ def test_duckdb_answers_tpch_as_it_does_from_the_files(store, server, tpch_sql, 
     assert lakes.execute(tpch_sql[number]).fetchall() == files.execute(tpch_sql[number]).fetchall()
 
 
-@pytest.fixture(scope="module")
-def tpch_sql(store):
-    """The 22 queries, and a connection that has the files as tables."""
-    files = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    load(files, "tpch")
-    queries = dict(files.execute("SELECT query_nr, query FROM tpch_queries()").fetchall())
-    for table in TPCH:
-        files.execute(f"CREATE VIEW {table} AS FROM '{store.dir / table}.parquet'")
-    return queries | {"files": files}
-
-
 @pytest.mark.parametrize("read", READERS)
 def test_every_type_is_read(store, server, lake, read):
     got = read(server, lake, "lake.types")

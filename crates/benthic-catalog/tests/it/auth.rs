@@ -7,7 +7,7 @@ use benthic_embedded::{MemStore, Options};
 use benthic_s3::PoolSal;
 use benthic_s3::gateway::{KeyUse, Keys};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{Identities, NewKey};
+use benthic_s3::identity::{Identities, NewKey, Refusal};
 use benthic_s3::sal::Sal;
 use benthic_s3::seal::Sealer;
 use benthic_table::ids::Id;
@@ -65,6 +65,9 @@ fn a_temporary_key_lasts_as_long_as_promised_and_reads_one_table() {
     let found = |auth: &Auth| block_on(auth.secret(&key.access_key)).unwrap();
     assert_eq!(found(&auth), Some(key.secret.clone()));
     assert_ne!(found(&other), Some(key.secret.clone()));
+    for (token, is_valid) in [(None, true), (Some(key.access_key.as_str()), true), (Some(""), false)] {
+        assert_eq!(block_on(auth.find(&key.access_key, token)).unwrap().is_ok(), is_valid, "{token:?}");
+    }
     let own = format!("{}/data/x", folder("trips"));
     for (operation, object, query, expected) in [
         ("GetObject", Some(own.as_str()), "", true),
@@ -109,6 +112,8 @@ fn a_key_reads_the_pools_of_its_grant() {
     assert!(admits(&auth, &key.access_key, "ListObjectsV2", None, "prefix=lake/"));
     assert!(!admits(&auth, &key.access_key, "ListObjectsV2", None, "prefix=lake"));
     assert!(!admits(&auth, "BNAAAAAAAAAAAAAAAAAA", "GetObject", Some("lake/t-1/x"), ""));
+    let found = block_on(auth.find(&key.access_key, Some(&key.access_key))).unwrap();
+    assert!(matches!(found, Err(Refusal::InvalidToken)));
 }
 
 #[test]
