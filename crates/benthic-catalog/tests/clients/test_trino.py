@@ -206,10 +206,6 @@ def test_deletion_vectors_of_format_version_3_are_not_read(store, trino):
         assert "Unexpected PUFFIN file format" in trino.refusal("SELECT count(*) FROM version3.lake.vectors")
 
 
-def numbered(*ids):
-    return pyarrow.table({"id": pyarrow.array(ids, pyarrow.int32()), "text": [str(id) for id in ids]})
-
-
 def test_rows_are_added_and_partitions_deleted(store, trino):
     store.create("lake/by_trino", trips(3), "--partition-by", "range(day, day)")
     trino.rows("INSERT INTO by_trino VALUES (DATE '2026-05-05', 100, 1.5), (NULL, 101, NULL)")
@@ -225,16 +221,20 @@ def test_rows_are_added_and_partitions_deleted(store, trino):
     assert rows(store, "SELECT id FROM lake.by_trino ORDER BY id") == expected
 
 
-def test_changes_of_single_rows_are_refused(store, trino):
-    store.create("lake/rigid", numbered(1, 2, 3))
-    for change in [
-        "DELETE FROM rigid WHERE id = 1",
-        "UPDATE rigid SET text = 'x' WHERE id = 2",
-        "MERGE INTO rigid t USING (VALUES 3) s (id) ON t.id = s.id WHEN MATCHED THEN DELETE",
-    ]:
-        assert "takes no new delete files" in trino.refusal(change)
-    assert trino.rows("SELECT id FROM rigid ORDER BY id") == [(1,), (2,), (3,)]
-    assert rows(store, "SELECT id FROM lake.rigid ORDER BY id") == [(1,), (2,), (3,)]
+def test_rows_are_changed(store, trino):
+    store.create("lake/edited_by_trino", pyarrow.table({"id": pyarrow.array(range(100)), "text": ["old"] * 100}))
+    store.run("benthic-sql", "sql", "DELETE FROM lake.edited_by_trino WHERE id = 5")
+    trino.rows("DELETE FROM edited_by_trino WHERE id > 5 AND id % 10 = 3")
+    trino.rows("UPDATE edited_by_trino SET text = 'new' WHERE id = 60")
+    trino.rows(
+        "MERGE INTO edited_by_trino t USING (VALUES (61, 'x'), (62, 'merged'), (100, 'added')) s (id, text) ON t.id = s.id"
+        " WHEN MATCHED AND s.text = 'x' THEN DELETE WHEN MATCHED THEN UPDATE SET text = s.text"
+        " WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.text)"
+    )
+    texts = dict.fromkeys([id for id in range(100) if id not in [5, 61] and (id < 5 or id % 10 != 3)], "old")
+    expected = sorted((texts | {60: "new", 62: "merged", 100: "added"}).items())
+    assert trino.rows("SELECT * FROM edited_by_trino ORDER BY id") == expected
+    assert rows(store, "SELECT * FROM lake.edited_by_trino ORDER BY id") == expected
 
 
 def test_tables_are_created_changed_and_dropped(store, trino):

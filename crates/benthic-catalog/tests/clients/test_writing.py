@@ -218,6 +218,21 @@ def test_duckdb_writes(store, writer):
     assert connection.execute("SELECT id FROM lakes.lake.by_duckdb ORDER BY id").fetchall() == [(1,), (2,), (3,)]
 
 
+def test_duckdb_deletes_and_updates(store, writer):
+    store.create("lake/edited", numbered(*range(100)), "--partition-by", "hash(id, 4)")
+    store.run("benthic-sql", "sql", "DELETE FROM lake.edited WHERE id IN (5, 50)")
+    connection = writer.duckdb()
+    connection.execute("DELETE FROM lakes.lake.edited WHERE id % 10 = 3")
+    connection.execute("UPDATE lakes.lake.edited SET text = 'new' WHERE id = 60")
+    left = [id for id in range(100) if id not in [5, 50] and id % 10 != 3]
+    assert ids(store, "lake.edited") == left
+    assert store.query("SELECT id FROM lake.edited WHERE text = 'new'")["id"].to_pylist() == [60]
+    connection.execute("DELETE FROM lakes.lake.edited")
+    assert ids(store, "lake.edited") == []
+    store.run("benthic-sql", "table", "rollback", "lake/edited", "3")
+    assert ids(store, "lake.edited") == [id for id in range(100) if id not in [5, 50]]
+
+
 def test_changes_need_the_right(store, server, writer, lakes):
     lab = writer.pyiceberg(store.key("lab/reader"))
     for catalog in [lab, server.pyiceberg()]:

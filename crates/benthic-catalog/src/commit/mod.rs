@@ -3,8 +3,10 @@
 //! A client uploads Parquet files and manifests, and then asks the catalog to make a manifest list
 //! the current one. The commit compares it with the current snapshot: some of its data files are
 //! gone, and some are new. The rows of the new files are written into data objects of the table,
-//! with its partitioning, order and statistics. So one snapshot of Benthic says the same as the
-//! client's.
+//! with its partitioning, order and statistics. New position delete files name rows that are gone.
+//! So one snapshot of Benthic says the same as the client's.
+
+mod deletes;
 
 use crate::iceberg::avro::{self, Record};
 use crate::iceberg::keys::{Content, File, Folder, Key};
@@ -15,7 +17,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use benthic_core::{Error, Result};
-use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Snapshot, TableSchema, WriterOptions};
+use benthic_table::{FIELD_ID_KEY, FileEntry, Operation, Rows, Snapshot, TableSchema, WriterOptions};
+use deletes::Deletes;
 use futures::future::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
@@ -32,8 +35,9 @@ const FILES_MAX: usize = 100_000;
 /// Memory for rows that wait to be written.
 const BUFFER_BYTES: usize = 128 * 1024 * 1024;
 const BATCH_ROWS: usize = 8_192;
-/// The content of a data file, and of a manifest of them.
+/// What a file contains, in an entry of a manifest.
 const CONTENT_DATA: i64 = 0;
+const CONTENT_POSITION_DELETES: i64 = 1;
 
 /// Makes a manifest list the current snapshot of a table.
 ///
@@ -42,8 +46,14 @@ const CONTENT_DATA: i64 = 0;
 /// commit that Benthic cannot express; `Conflict` if another change of the table came first.
 pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) -> Result<Snapshot> {
     let (files, mut uploads) = read_manifests(view, staging, manifest_list).await?;
-    let removed = removed_files(view, &files).await?;
-    let operation = match (removed.is_empty(), files.added.is_empty()) {
+    let mut deletes = Deletes::default();
+    for path in &files.deletes {
+        let file = staging.file(&view.folder, path).await?;
+        uploads.push(file.clone());
+        deletes.read(file, path, &view.folder).await?;
+    }
+    let deleted = deleted_rows(view, &files, deletes).await?;
+    let operation = match (deleted.is_empty(), files.added.is_empty()) {
         (true, _) => Operation::Append,
         (false, true) => Operation::Delete,
         (false, false) => Operation::Update,
@@ -55,8 +65,8 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
         operation => snapshot.change(operation, options).await?,
     };
     let written: Result<()> = async {
-        for entry in &removed {
-            writer.delete(entry, &entry.undeleted_rows()?)?;
+        for (entry, rows) in &deleted {
+            writer.delete(entry, rows)?;
         }
         for added in &files.added {
             let file = staging.file(&view.folder, &added.path).await?;
@@ -95,9 +105,11 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
 struct Listed {
     /// The table's own manifests that are still listed.
     kept: HashSet<File>,
-    /// Data files of the current snapshot that new manifests list.
+    /// Data files and delete files of the current snapshot that new manifests list.
     existing: HashSet<String>,
     added: Vec<Added>,
+    /// New position delete files.
+    deletes: Vec<String>,
 }
 
 struct Added {
@@ -119,11 +131,6 @@ async fn read_manifests(
         if let Some(own) = own_file(&view.folder, path) {
             listed.kept.insert(own);
             continue;
-        }
-        if manifest.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
-            let message = "the table takes no new delete files; set write.delete.mode, write.update.mode and \
-                write.merge.mode to copy-on-write, or use `benthic sql` if the client has no such mode";
-            return Err(Error::unsupported(message));
         }
         let file = staging.file(&view.folder, path).await?;
         for entry in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)? {
@@ -148,30 +155,41 @@ impl Listed {
             }
             // A client that adds two snapshots at once lists the files of the first as existing.
             Some(0 | 1) => {
-                if data.number("content")?.unwrap_or(CONTENT_DATA) != CONTENT_DATA {
-                    return Err(invalid("a manifest of data files lists another file").with("file", path));
-                }
                 if !data.text("file_format")?.eq_ignore_ascii_case("parquet") {
                     let message = "the table takes Parquet files only; set write.format.default to parquet";
                     return Err(Error::unsupported(message).with("file", path));
                 }
-                let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
-                let rows = rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
-                self.added.push(Added { path, rows });
+                match data.number("content")?.unwrap_or(CONTENT_DATA) {
+                    CONTENT_DATA => {
+                        let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
+                        let rows =
+                            rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
+                        self.added.push(Added { path, rows });
+                    }
+                    CONTENT_POSITION_DELETES => self.deletes.push(path),
+                    _ => {
+                        let message = "the table takes no equality deletes; let the client delete by position, or copy on write";
+                        return Err(Error::unsupported(message).with("file", path));
+                    }
+                }
             }
             // The file is gone: no other manifest lists it.
             Some(2) => {}
             _ => return Err(invalid("a manifest has an entry with an unknown status")),
         }
-        match self.added.len() > FILES_MAX {
+        match self.added.len() + self.deletes.len() > FILES_MAX {
             true => Err(Error::limit_exceeded("the commit has too many files").with("files_max", FILES_MAX)),
             false => Ok(()),
         }
     }
 }
 
-/// The table's data objects that a commit removes.
-async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry>> {
+/// The rows of the table's data objects that a commit deletes.
+async fn deleted_rows(
+    view: &TableView,
+    files: &Listed,
+    mut deletes: Deletes,
+) -> Result<Vec<(FileEntry, Rows)>> {
     let (snapshot, _) = view.head.current()?;
     let manifest = |list: &_, content| File::Manifest { list: *list, schema: snapshot.schema, content };
     let data: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Data)).collect();
@@ -181,32 +199,44 @@ async fn removed_files(view: &TableView, files: &Listed) -> Result<Vec<FileEntry
             "the commit lists a manifest of another snapshot; a rollback is `benthic table rollback`";
         return Err(Error::unsupported(message).with("manifest", other));
     }
-    let mut removed = Vec::new();
+    let mut deleted = Vec::new();
     let mut existing: HashSet<&str> = files.existing.iter().map(String::as_str).collect();
     for list in &snapshot.lists {
         let is_kept = files.kept.contains(&manifest(list, Content::Data));
-        let has_deletes = files.kept.contains(&manifest(list, Content::Deletes));
+        let are_deletes_kept = files.kept.contains(&manifest(list, Content::Deletes));
         let mut batches = view.list_files(*list).await?;
         while let Some(batch) = batches.next().await.transpose()? {
             for entry in FileEntry::from_batch(&batch)? {
-                let path = view.key(view.data_file(&entry)).uri();
+                let data = view.data_file(&entry);
+                let path = view.key(data).uri();
                 let stays = existing.remove(path.as_str()) || is_kept;
-                if stays && entry.deleted.is_some() && !has_deletes {
-                    let message =
-                        "the commit would bring deleted rows back; a rollback is `benthic table rollback`";
-                    return Err(Error::unsupported(message).with("file", path));
+                let rows = deletes.take(data, &entry)?;
+                if let Some(before) = &entry.deleted {
+                    let own = view.key(File::Deletes { list: *list, object: entry.object }).uri();
+                    let are_kept = existing.remove(own.as_str()) || are_deletes_kept;
+                    // A client may also replace a delete file by one with more rows.
+                    let are_again = || rows.as_ref().is_some_and(|rows| before.without(rows).is_empty());
+                    if stays && !are_kept && !are_again() {
+                        let message = "the commit would bring deleted rows back; a rollback is `benthic table rollback`";
+                        return Err(Error::unsupported(message).with("file", path));
+                    }
                 }
-                if !stays {
-                    removed.push(entry);
+                let rows = if stays { rows } else { Some(entry.undeleted_rows()?) };
+                if let Some(rows) = rows {
+                    deleted.push((entry, rows));
                 }
             }
         }
+    }
+    if let Some(unknown) = deletes.left() {
+        let message = "a delete file names a data file that the current snapshot does not have";
+        return Err(invalid(message).with("data_file", unknown));
     }
     match existing.into_iter().next() {
         Some(unknown) => {
             Err(invalid("the commit keeps a file that the table does not have").with("file", unknown))
         }
-        None => Ok(removed),
+        None => Ok(deleted),
     }
 }
 
