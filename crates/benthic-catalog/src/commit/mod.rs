@@ -192,9 +192,12 @@ async fn deleted_rows(
 ) -> Result<Vec<(FileEntry, Rows)>> {
     let (snapshot, _) = view.head.current()?;
     let manifest = |list: &_, content| File::Manifest { list: *list, schema: snapshot.schema, content };
-    let data: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Data)).collect();
-    let deletes: HashSet<File> = snapshot.lists.iter().map(|list| manifest(list, Content::Deletes)).collect();
-    if let Some(other) = files.kept.iter().find(|kept| !data.contains(kept) && !deletes.contains(kept)) {
+    let manifests = snapshot
+        .lists
+        .iter()
+        .flat_map(|list| [Content::Data, Content::Deletes].map(|content| manifest(list, content)));
+    let manifests: HashSet<File> = manifests.collect();
+    if let Some(other) = files.kept.iter().find(|kept| !manifests.contains(kept)) {
         let message =
             "the commit lists a manifest of another snapshot; a rollback is `benthic table rollback`";
         return Err(Error::unsupported(message).with("manifest", other));
