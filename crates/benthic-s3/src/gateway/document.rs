@@ -195,14 +195,10 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             let is_unknown = match depth {
                 // Not a document of the gateway, or not XML.
                 0 => match ELEMENTS.iter().find(|(root, _)| *root == name) {
-                    Some((root, elements)) => {
-                        // A key may have any character, and a deletion may ask for no answer.
-                        if has_controls && *root != "Delete" {
-                            return Err(s3_error!(
-                                MalformedXML,
-                                "a document must not have control characters"
-                            ));
-                        }
+                    Some(_) if has_controls => {
+                        return Err(s3_error!(MalformedXML, "a document must not have control characters"));
+                    }
+                    Some((_, elements)) => {
                         known = *elements;
                         false
                     }
@@ -212,7 +208,6 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                 _ => list.is_some_and(|(inside, element)| depth == inside && name != element),
             };
             if is_unknown {
-                let name = name.escape_debug();
                 return Err(s3_error!(MalformedXML, "the document has the unknown element {name}"));
             }
             if list.is_none_or(|(inside, _)| depth < inside) {
@@ -232,7 +227,6 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
             Event::End(_) => {
                 depth = depth.saturating_sub(1);
                 if let Some(text) = number.take().filter(|text| !is_number(text)) {
-                    let text = text.escape_debug();
                     return Err(s3_error!(MalformedXML, "'{text}' is not a number"));
                 }
             }

@@ -54,6 +54,7 @@ def test_damaged_documents_change_nothing(gateway, s3, bucket, operation):
         b"<!DOCTYPE a [<!ENTITY b 'c'>]><" + root + b">&b;</" + root + b">", b"<" + root + b">\xff</" + root + b">",
         b"<a>" * 10_000, b"\x00" * 100, b"", right.replace(b"</" + root + b">", b"<Unknown>x</Unknown></" + root + b">"),
         right.replace(b"</" + root + b">", b"<![CDATA[x]]></" + root + b">"),
+        right.replace(b"</" + root + b">", b"\x01</" + root + b">"),
     ):
         # CreateBucket works without a document.
         if operation == "PUT -new" and not wrong:

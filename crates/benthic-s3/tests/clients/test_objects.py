@@ -91,6 +91,16 @@ def test_conditional_writes(s3, bucket, code_of):
     assert code_of(s3.get_object, Bucket=bucket, Key="a") == ("NoSuchKey", 404)
 
 
+def test_only_documents_cannot_name_a_key_with_a_control_character(s3, bucket, code_of):
+    """As on AWS."""
+    s3.put_object(Bucket=bucket, Key="a\x01", Body=b"x")
+    assert names(s3.list_objects_v2(Bucket=bucket)) == ["a\x01"]
+    assert code_of(s3.delete_objects, Bucket=bucket, Delete={"Objects": [{"Key": "a\x01"}], "Quiet": True}) == ("MalformedXML", 400)
+    assert s3.get_object(Bucket=bucket, Key="a\x01")["Body"].read() == b"x"
+    s3.delete_object(Bucket=bucket, Key="a\x01")
+    assert names(s3.list_objects_v2(Bucket=bucket)) == []
+
+
 def test_deleting_many(s3, bucket):
     for number in range(30):
         s3.put_object(Bucket=bucket, Key=f"k{number:02}", Body=b"x")
