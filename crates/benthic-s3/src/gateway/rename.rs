@@ -47,7 +47,7 @@ impl Gateway {
             self.authorize_comparison(&request, &target, &input.key, None).await?;
         }
         let found = self.authorize_read(&request, (&input.bucket, &None), (&source_key, None), false).await;
-        let (access, source, _) = match found {
+        let (read, source, _) = match found {
             Err(failure)
                 if *failure.code() == S3ErrorCode::NoSuchKey
                     && self.is_renamed(&target.bucket, &input.key, token, None).await? =>
@@ -56,6 +56,11 @@ impl Gateway {
             }
             found => found?,
         };
+        // A read may use an older record of the bucket, and a change may not.
+        let access = target;
+        if read.bucket.id != access.bucket.id {
+            return Err(s3_error!(OperationAborted));
+        }
         access.check_writer(&source.attributes)?;
         let on_source = On::object(&source_key, None);
         self.require(&request, &access, "s3:DeleteObject", on_source).await?;
