@@ -14,6 +14,8 @@ use std::ops::Range;
 
 /// Limit of the ranges of adjacent rows in the delete files of a commit.
 const RANGES_MAX: usize = 4_000_000;
+/// Limit of the data files that the delete files of a commit name.
+const DATA_FILES_MAX: usize = 1_000_000;
 const PATH: &str = "file_path";
 const POSITION: &str = "pos";
 
@@ -25,17 +27,19 @@ pub(super) struct Deletes {
 }
 
 impl Deletes {
-    /// Reads the delete file at `path`, of the table with this folder.
+    /// Reads the delete file at `path`, of the table with this folder. Returns its number of rows.
     ///
     /// # Errors
     /// `InvalidArgument` if the file is damaged or names a file outside the folder;
     /// `LimitExceeded` for too many rows.
-    pub(super) async fn read(&mut self, file: StagedFile, path: &str, folder: &Folder) -> Result<()> {
+    pub(super) async fn read(&mut self, file: StagedFile, path: &str, folder: &Folder) -> Result<u64> {
         let mut batches = rows_of(file, path, &schema()?).await?;
+        let mut rows = 0;
         while let Some(batch) = batches.next().await.transpose()? {
+            rows += batch.num_rows() as u64;
             self.add(&batch, folder).map_err(|error| error.with("file", path))?;
         }
-        Ok(())
+        Ok(rows)
     }
 
     fn add(&mut self, batch: &RecordBatch, folder: &Folder) -> Result<()> {
@@ -45,10 +49,15 @@ impl Deletes {
         };
         let paths = column(PATH)?.as_string_opt::<i32>().ok_or_else(damaged)?;
         let positions = column(POSITION)?.as_primitive_opt::<Int64Type>().ok_or_else(damaged)?;
+        let mut last_file: Option<(&str, File)> = None;
         for (path, position) in paths.iter().flatten().zip(positions.values().iter()) {
-            let data = own_file(folder, path).ok_or_else(|| {
-                invalid("a delete file names a file that is not one of the table").with("data_file", path)
-            })?;
+            let data = match last_file {
+                Some((last, data)) if last == path => data,
+                _ => own_file(folder, path).ok_or_else(|| {
+                    invalid("a delete file names a file that is not one of the table").with("data_file", path)
+                })?,
+            };
+            last_file = Some((path, data));
             let row = u32::try_from(*position).ok().filter(|row| *row < u32::MAX);
             let row = row.ok_or_else(|| {
                 invalid("a delete file names a row that the data file does not have").with("row", position)
@@ -62,9 +71,11 @@ impl Deletes {
                 }
             }
         }
-        if self.count > RANGES_MAX {
+        if self.count > RANGES_MAX || self.ranges.len() > DATA_FILES_MAX {
             let message = "the commit deletes too many rows; delete them in several steps";
-            return Err(Error::limit_exceeded(message).with("ranges_max", RANGES_MAX));
+            return Err(Error::limit_exceeded(message)
+                .with("ranges_max", RANGES_MAX)
+                .with("data_files_max", DATA_FILES_MAX));
         }
         Ok(())
     }
@@ -102,3 +113,7 @@ fn schema() -> Result<TableSchema> {
         vec![column(2_147_483_546, PATH, DataType::Utf8), column(2_147_483_545, POSITION, DataType::Int64)];
     TableSchema::new(0, columns)
 }
+
+#[cfg(test)]
+#[path = "deletes_tests.rs"]
+mod tests;

@@ -47,10 +47,10 @@ const CONTENT_POSITION_DELETES: i64 = 1;
 pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) -> Result<Snapshot> {
     let (files, mut uploads) = read_manifests(view, staging, manifest_list).await?;
     let mut deletes = Deletes::default();
-    for path in &files.deletes {
-        let file = staging.file(&view.folder, path).await?;
+    for added in &files.deletes {
+        let file = staging.file(&view.folder, &added.path).await?;
         uploads.push(file.clone());
-        deletes.read(file, path, &view.folder).await?;
+        added.check(deletes.read(file, &added.path, &view.folder).await?)?;
     }
     let deleted = deleted_rows(view, &files, deletes).await?;
     let operation = match (deleted.is_empty(), files.added.is_empty()) {
@@ -77,10 +77,7 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
                 rows += batch.num_rows() as u64;
                 writer.write(&batch).await?;
             }
-            if rows != added.rows {
-                return Err(invalid("a data file has another number of rows than its manifest says")
-                    .with("file", &added.path));
-            }
+            added.check(rows)?;
         }
         Ok(())
     }
@@ -109,12 +106,22 @@ struct Listed {
     existing: HashSet<String>,
     added: Vec<Added>,
     /// New position delete files.
-    deletes: Vec<String>,
+    deletes: Vec<Added>,
 }
 
 struct Added {
     path: String,
     rows: u64,
+}
+
+impl Added {
+    /// Refuses a file with another number of rows than its manifest says.
+    fn check(&self, rows: u64) -> Result<()> {
+        if rows == self.rows {
+            return Ok(());
+        }
+        Err(invalid("a file has another number of rows than its manifest says").with("file", &self.path))
+    }
 }
 
 async fn read_manifests(
@@ -139,7 +146,7 @@ async fn read_manifests(
         uploads.push(file);
     }
     let mut paths = HashSet::new();
-    match listed.added.iter().find(|added| !paths.insert(added.path.as_str())) {
+    match listed.added.iter().chain(&listed.deletes).find(|added| !paths.insert(added.path.as_str())) {
         Some(twice) => Err(invalid("the commit adds a file twice").with("file", &twice.path)),
         None => Ok((listed, uploads)),
     }
@@ -159,14 +166,11 @@ impl Listed {
                     let message = "the table takes Parquet files only; set write.format.default to parquet";
                     return Err(Error::unsupported(message).with("file", path));
                 }
+                let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
+                let rows = rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
                 match data.number("content")?.unwrap_or(CONTENT_DATA) {
-                    CONTENT_DATA => {
-                        let rows = data.number("record_count")?.and_then(|rows| u64::try_from(rows).ok());
-                        let rows =
-                            rows.ok_or_else(|| invalid("a manifest does not say how many rows a file has"))?;
-                        self.added.push(Added { path, rows });
-                    }
-                    CONTENT_POSITION_DELETES => self.deletes.push(path),
+                    CONTENT_DATA => self.added.push(Added { path, rows }),
+                    CONTENT_POSITION_DELETES => self.deletes.push(Added { path, rows }),
                     _ => {
                         let message = "the table takes no equality deletes; let the client delete by position, or copy on write";
                         return Err(Error::unsupported(message).with("file", path));

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import uuid
 
 import pyarrow
 import pyarrow.parquet
@@ -10,9 +11,20 @@ import pytest
 from catalog import running
 from conftest import events, maps, one_of_each_type, trips
 from pyiceberg.expressions import EqualTo, GreaterThan, LessThan
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    write_manifest,
+    write_manifest_list,
+)
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType, UUIDType
 from test_access import failure, refused
 
@@ -231,6 +243,72 @@ def test_duckdb_deletes_and_updates(store, writer):
     assert ids(store, "lake.edited") == []
     store.run("benthic-sql", "table", "rollback", "lake/edited", "3")
     assert ids(store, "lake.edited") == [id for id in range(100) if id not in [5, 50]]
+
+
+def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambda manifest: True, times=1, **changed):
+    """Uploads a file that deletes these rows, beside some current manifests. Returns the updates that commit it."""
+    root = f"{table.location()}/metadata/{uuid.uuid4()}"
+    columns = [("file_path", pyarrow.string(), ids[0]), ("pos", pyarrow.int64(), ids[1])]
+    fields = [pyarrow.field(name, kind, False, {"PARQUET:field_id": str(id)}) for name, kind, id in columns]
+    arrays = [pyarrow.array(values, field.type) for values, field in zip(zip(*rows), fields)]
+    with table.io.new_output(f"{root}.parquet").create(overwrite=True) as file:
+        pyarrow.parquet.write_table(pyarrow.table(arrays, schema=pyarrow.schema(fields)), file)
+    listed = {
+        "content": DataFileContent.POSITION_DELETES,
+        "file_path": f"{root}.parquet",
+        "file_format": FileFormat.PARQUET,
+        "partition": Record(),
+        "record_count": len(rows),
+        "file_size_in_bytes": 1,
+    }
+    entry = {"status": ManifestEntryStatus.ADDED, "snapshot_id": 77, "data_file": DataFile.from_args(**listed | changed)}
+    with write_manifest(2, table.spec(), table.schema(), table.io.new_output(f"{root}-m0.avro"), 77, "null") as manifest:
+        for _ in range(times):
+            manifest.add_entry(ManifestEntry.from_args(**entry))
+    current = table.current_snapshot()
+    output = table.io.new_output(f"{root}.avro")
+    with write_manifest_list(2, output, 77, current.snapshot_id, 9, "null") as manifests:
+        manifests.add_manifests([*filter(kept, current.manifests(table.io)), manifest.to_manifest_file()])
+    return adds(f"{root}.avro")
+
+
+def test_damaged_deletes_are_refused(store, writer, lakes):
+    store.create("lake/guarded", numbered(*range(100)))
+    store.create("lake/neighbour", numbered(*range(100)))
+    table = lakes.load_table("lake.guarded")
+    [path] = [task.file.file_path for task in table.scan().plan_files()]
+    [other] = [task.file.file_path for task in lakes.load_table("lake.neighbour").scan().plan_files()]
+    missing = path.replace(path.split("/")[-1], "00000000000000ff-0.parquet")
+    equality = DataFileContent.EQUALITY_DELETES
+    for rows, options, status in [
+        ([(other, 1)], {}, 400),
+        ([(missing, 1)], {}, 400),
+        ([("", 1)], {}, 400),
+        ([(path, 100)], {}, 400),
+        ([(path, -1)], {}, 400),
+        ([(path, 2**32)], {}, 400),
+        ([(path, 1)], {"ids": (1, 2)}, 400),
+        ([(path, 1)], {"record_count": 2}, 400),
+        ([(path, 1)], {"times": 2}, 400),
+        ([(path, 1)], {"file_path": other}, 400),
+        ([(path, 1)], {"file_path": path}, 400),
+        ([(path, 1)], {"content": equality}, 406),
+        ([(path, 1)], {"file_format": FileFormat.ORC}, 406),
+    ]:
+        answer = commit(writer, "lake/guarded", position_deletes(table, rows, **options))
+        assert failure(answer)[0] == status, (rows, options, answer.text)
+    assert ids(store, "lake.guarded") == list(range(100))
+    # Rows may come in any order, and twice.
+    assert commit(writer, "lake/guarded", position_deletes(table, [(path, 9), (path, 3), (path, 9), (path, 99)])).ok
+    left = [id for id in range(100) if id not in [3, 9, 99]]
+    assert ids(store, "lake.guarded") == left
+    # The table's own delete file stays, unless the new one has its rows, too.
+    table.refresh()
+    for rows, status in [([(path, 3), (path, 9)], 406), ([(path, row) for row in [3, 5, 9, 99]], 200)]:
+        updates = position_deletes(table, rows, kept=lambda manifest: manifest.content == ManifestContent.DATA)
+        assert commit(writer, "lake/guarded", updates).status_code == status
+    assert ids(store, "lake.guarded") == [id for id in left if id != 5]
+    assert ids(store, "lake.neighbour") == list(range(100))
 
 
 def test_changes_need_the_right(store, server, writer, lakes):
