@@ -187,7 +187,10 @@ fn requested_change<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>,
     match (snapshots.is_empty(), main) {
         (true, None) => {}
         (true, Some(to)) => changes.push(Change::Rollback { snapshot: known_snapshot(head, to)? }),
-        (false, main) => changes.push(Change::Rows { manifest_list: manifest_list(&snapshots, main)? }),
+        (false, main) => {
+            check_parents(&snapshots, head)?;
+            changes.push(Change::Rows { manifest_list: manifest_list(&snapshots, main)? });
+        }
     }
     if current_schema.is_some() || !schemas.is_empty() {
         changes.push(Change::Columns(columns(&schemas, current_schema, head)?));
@@ -212,6 +215,21 @@ fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
         ));
     }
     Ok(known.id)
+}
+
+/// Refuses added snapshots whose parent is not the current one: they would remove the rows that
+/// others have added since. A client need not send a requirement that says so.
+fn check_parents(added: &[&Value], head: &Head) -> Result<(), Failure> {
+    let current = head.current()?.0.id;
+    let is_known = |parent: &Value| {
+        parent.is_null() || *parent == current || added.iter().any(|added| added["snapshot-id"] == *parent)
+    };
+    match added.iter().all(|added| is_known(&added["parent-snapshot-id"])) {
+        true => Ok(()),
+        false => {
+            Err(Failure::conflict("the table has changed meanwhile; read it again and repeat the change"))
+        }
+    }
 }
 
 /// The manifest list of the added snapshot that becomes the current one.

@@ -297,6 +297,9 @@ def test_damaged_deletes_are_refused(store, writer, lakes):
     ]:
         answer = commit(writer, "lake/guarded", position_deletes(table, rows, **options))
         assert failure(answer)[0] == status, (rows, options, answer.text)
+    stale = position_deletes(table, [(path, 1)])
+    stale[0]["snapshot"]["parent-snapshot-id"] = 99
+    assert failure(commit(writer, "lake/guarded", stale))[0] == 409
     assert ids(store, "lake.guarded") == list(range(100))
     # Rows may come in any order, and twice.
     assert commit(writer, "lake/guarded", position_deletes(table, [(path, 9), (path, 3), (path, 9), (path, 99)])).ok
