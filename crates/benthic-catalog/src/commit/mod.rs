@@ -39,12 +39,18 @@ const BATCH_ROWS: usize = 8_192;
 const CONTENT_DATA: i64 = 0;
 const CONTENT_POSITION_DELETES: i64 = 1;
 
-/// Makes a manifest list the current snapshot of a table.
+/// Makes a manifest list the current snapshot of a table. With `only_appends`, the client says that
+/// the new rows do not depend on those of the table.
 ///
 /// # Errors
 /// `InvalidArgument` for files that are missing, damaged or of another schema; `Unsupported` for a
 /// commit that Benthic cannot express; `Conflict` if another change of the table came first.
-pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) -> Result<Snapshot> {
+pub async fn commit(
+    view: &TableView,
+    staging: &Staging,
+    manifest_list: &str,
+    only_appends: bool,
+) -> Result<Snapshot> {
     let (files, mut uploads) = read_manifests(view, staging, manifest_list).await?;
     let mut deletes = Deletes::default();
     for added in &files.deletes {
@@ -54,9 +60,11 @@ pub async fn commit(view: &TableView, staging: &Staging, manifest_list: &str) ->
     }
     let deleted = deleted_rows(view, &files, deletes).await?;
     let operation = match (deleted.is_empty(), files.added.is_empty()) {
-        (true, _) => Operation::Append,
+        (true, _) if only_appends => Operation::Append,
         (false, true) => Operation::Delete,
-        (false, false) => Operation::Update,
+        // The client may have added rows because others were missing, so no other commit may come in
+        // between.
+        _ => Operation::Merge,
     };
     let snapshot = view.snapshot().await?;
     let options = WriterOptions { buffer_bytes_max: BUFFER_BYTES, ..WriterOptions::default() };

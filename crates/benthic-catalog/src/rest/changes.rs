@@ -78,7 +78,9 @@ impl Catalog {
             check(requirement, &view)?;
         }
         let changed = match requested_change(updates, &view.head)? {
-            Change::Rows { manifest_list } => commit(&view, &self.staging, manifest_list).await.map(drop),
+            Change::Rows { manifest_list, only_appends } => {
+                commit(&view, &self.staging, manifest_list, only_appends).await.map(drop)
+            }
             Change::Columns(alters) => view.table().alter(&alters).await.map(drop),
             Change::Tag { name, snapshot } => {
                 view.table().tag(name, SnapshotSelector::Id(snapshot)).await.map(drop)
@@ -149,7 +151,7 @@ fn check(requirement: &Value, view: &TableView) -> Result<(), Failure> {
 
 /// The change of a commit. Each is one commit of the table, so a request asks for one of them.
 enum Change<'u> {
-    Rows { manifest_list: &'u str },
+    Rows { manifest_list: &'u str, only_appends: bool },
     Columns(Vec<Alter>),
     Tag { name: &'u str, snapshot: u64 },
     Untag { name: &'u str },
@@ -189,7 +191,9 @@ fn requested_change<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>,
         (true, Some(to)) => changes.push(Change::Rollback { snapshot: known_snapshot(head, to)? }),
         (false, main) => {
             check_parents(&snapshots, head)?;
-            changes.push(Change::Rows { manifest_list: manifest_list(&snapshots, main)? });
+            let manifest_list = manifest_list(&snapshots, main)?;
+            let only_appends = snapshots.iter().all(|added| added["summary"]["operation"] == "append");
+            changes.push(Change::Rows { manifest_list, only_appends });
         }
     }
     if current_schema.is_some() || !schemas.is_empty() {

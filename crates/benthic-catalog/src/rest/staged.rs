@@ -80,7 +80,7 @@ impl Catalog {
         let Some(manifest_list) = new.manifest_list else { return Ok(()) };
         let filled = async {
             let view = TableView::open(&**self.views.store(), namespace, name).await?;
-            commit(&view, &self.staging, manifest_list).await
+            commit(&view, &self.staging, manifest_list, true).await
         };
         let Err(error) = filled.await else { return Ok(()) };
         if error.kind() != ErrorKind::OutcomeUnknown
