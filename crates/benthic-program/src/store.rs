@@ -123,7 +123,8 @@ fn explain_open(error: Error, uri: &str, create: bool) -> Error {
 /// # Errors
 /// Those of `work`; `Internal` if it panicked.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    // Boxed, so that the runtime's code is compiled once for each type of result, not for each closure.
+    // Boxed, so that the runtime's code is compiled once for each type of result, and not for each
+    // closure.
     let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(work);
     match spawn_blocking(work).await {
         Ok(outcome) => outcome,

@@ -1,7 +1,7 @@
 //! `array_all_match`, which DataFusion lacks: whether a condition holds for all elements of a list.
 //!
-//! A call is planned as a function of its own, so that columns and errors have its name. Then a rule
-//! replaces it: no element may match the opposite condition. Objects run that, too.
+//! A call is planned as a function of its own, so that columns and errors have its name. Then a
+//! rule replaces it: no element may match the opposite condition. Objects run that, too.
 
 use crate::literals::rewrite_exprs;
 use arrow::datatypes::{DataType, FieldRef};

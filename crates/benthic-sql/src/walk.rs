@@ -1,7 +1,7 @@
 //! Walks over the syntax tree of a statement.
 //!
-//! The parser's walk is generic over its visitor, and one walk is thousands of functions, which take
-//! seconds to compile. So callers share two walks, which call closures.
+//! The parser's walk is generic over its visitor, and one walk is thousands of functions, which
+//! take seconds to compile. So callers share two walks, which call closures.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{

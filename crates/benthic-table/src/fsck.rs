@@ -189,8 +189,8 @@ impl Snapshot {
             let keys = entry_keys(index.number);
             let outcome = match self.index_entries(entry, keys.clone()).await {
                 Ok(entries) => {
-                    // Pages by other rules of words are not damaged, but no query of this build uses
-                    // them.
+                    // Pages by other rules of words are not damaged, but no query of this build
+                    // uses them.
                     let directory = entries.get(&directory_key(index.number));
                     if directory.is_none() || index.matches_entry(directory).is_ok_and(|matches| !matches) {
                         checked.unindexed += 1;

@@ -62,8 +62,8 @@ pub async fn commit(
     let operation = match (deleted.is_empty(), files.added.is_empty()) {
         (true, _) if only_appends => Operation::Append,
         (false, true) => Operation::Delete,
-        // The client may have added rows because others were missing, so no other commit may come in
-        // between.
+        // The client may have added rows because others were missing, so no other commit may come
+        // in between.
         _ => Operation::Merge,
     };
     let snapshot = view.snapshot().await?;

@@ -15,10 +15,10 @@ const AGE_MS_MAX: u64 = 1_000;
 const BUCKETS_MAX: usize = 10_000;
 
 #[derive(Default)]
-pub(super) struct RecentBuckets(Mutex<Known>);
+pub(super) struct RecentBuckets(Mutex<KnownBuckets>);
 
 #[derive(Default)]
-struct Known {
+struct KnownBuckets {
     /// Number of changes that this gateway has made to buckets.
     changes: u64,
     /// When the read of a record began, by the monotonic clock, and the record.

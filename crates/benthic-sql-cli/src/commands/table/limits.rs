@@ -15,8 +15,8 @@ const MEMORY_MIN: u64 = 16 * 1024 * 1024;
 /// Limits of the work, for other users of the machine and the cluster.
 #[derive(Args, Clone, Copy)]
 pub struct LimitArgs {
-    /// Read at most this many bytes per second, on average, such as 20MiB; a compaction or a rewrite
-    /// writes about as much
+    /// Read at most this many bytes per second, on average, such as 20MiB; a compaction or a
+    /// rewrite writes about as much
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rate: Option<u64>,
     /// Memory for rows that wait for their object to fill; the command takes about twice this, and
