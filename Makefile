@@ -198,7 +198,7 @@ LINTED := env $(if $(shell $(CARGO) clippy --version 2>/dev/null),RUSTC_WRAPPER=
 BUILD := $(LINTED) $(CARGO) build --release $(SELECTION) --lib --bins --examples
 
 # Many of these tests wait for processes, so more of them run at once than there are cores.
-RUST_PART := $(PART) "Rust tests" 520 env RUST_TEST_THREADS=3 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
+RUST_PART := $(PART) "Rust tests" 740 env RUST_TEST_THREADS=3 $(if $(BENTHIC_TEST_LONG),,PROPTEST_RNG_SEED=0) $(CARGO) test --release $(SELECTION) --no-fail-fast
 
 lint: toolchain ## run clippy on all code, also on benchmarks
 	$(CARGO) clippy --release $(WITH_PYTHON) --all-targets -- -D warnings
@@ -255,7 +255,7 @@ python-packages:
 		echo "==> Python 3.11 or newer with venv is missing"; $(call apt,python3-venv); }
 
 PYTHON_TESTS := env -C python $(PYTHON_RUN) -P -m pytest -q
-PYTHON_PART := $(PART) "Python tests" 260 $(PYTHON_TESTS) -m "not ceph"
+PYTHON_PART := $(PART) "Python tests" 370 $(PYTHON_TESTS) -m "not ceph"
 
 test-python: python ## run the tests of the Python package
 	@$(PYTHON_PART)
@@ -320,8 +320,8 @@ CATALOG_TESTS := env -C crates/benthic-catalog/tests/clients $(CURDIR)/target/ca
 FAULT_TESTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest -q
 
 # On the embedded engine; the parts on Ceph are below.
-FAULTS_PART := $(PART) "Faults" 100 $(FAULT_TESTS) -m "not ceph"
-S3_PART := $(PART) "S3 clients" 340 $(S3_TESTS) -m "not ceph"
+FAULTS_PART := $(PART) "Faults" 130 $(FAULT_TESTS) -m "not ceph"
+S3_PART := $(PART) "S3 clients" 450 $(S3_TESTS) -m "not ceph"
 SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
 CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
 
