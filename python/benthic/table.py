@@ -353,8 +353,8 @@ class Table:
         :param all: whether all objects are written again
         :param cluster_by: up to four columns. All objects are written again, each with rows of near
             values of these columns, so that a scan with a condition on any of them reads few objects.
-        :param z_order: two to four columns, instead of ``cluster_by``. Also the row groups and pages of an
-            object get a range of each column.
+        :param z_order: two to four columns, instead of ``cluster_by``. The row groups and pages of an
+            object then have a range of each column, too, unless the table has a sort order.
         :param memory: limit for rows that wait for their object to fill; sorting for ``cluster_by`` and
             ``z_order`` takes as much again, at least 128 MiB
         :param rate: limit for the bytes that are read in a second, on average, such as "20MiB"
@@ -364,7 +364,7 @@ class Table:
         from .store import size_bytes
 
         if cluster_by and z_order:
-            raise InvalidArgumentError("a table cannot be clustered by cluster_by and z_order at once")
+            raise InvalidArgumentError("give cluster_by or z_order, not both at once")
         columns, z_columns = ([by] if isinstance(by, str) else list(by) for by in (cluster_by, z_order))
         limit = None if rate is None else size_bytes(rate)
         if limit == 0:

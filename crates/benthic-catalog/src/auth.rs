@@ -174,7 +174,7 @@ impl Keys for Auth {
 
     async fn find(&self, access_key: &str, token: Option<&str>) -> Result<Lookup> {
         let is_temporary = self.temporary_tag(access_key).is_some();
-        // The session token of a temporary key is the key itself, because the key says everything.
+        // The session token of a temporary key is the key itself: a temporary key holds its rights.
         if token.is_some_and(|token| !is_temporary || token != access_key) {
             return Ok(Err(Refusal::InvalidToken));
         }

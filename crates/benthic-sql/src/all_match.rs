@@ -1,7 +1,9 @@
 //! `array_all_match`, which DataFusion lacks: whether a condition holds for all elements of a list.
 //!
 //! A call is planned as a function of its own, so that columns and errors have its name. Then a
-//! rule replaces it: no element may match the opposite condition. Objects run that, too.
+//! rule replaces it by `array_any_match`, which OSDs run, too: all elements match if none matches
+//! the opposite condition. Rejected: the replacement in the syntax tree, because columns and errors
+//! then have the other name.
 
 use crate::literals::rewrite_exprs;
 use arrow::datatypes::{DataType, FieldRef};
@@ -33,7 +35,7 @@ pub fn all_match() -> Arc<HigherOrderUDF> {
 }
 
 impl AllMatch {
-    /// The error with the name of this function.
+    /// An error of `array_any_match`, with the name of this function.
     fn named(&self, error: DataFusionError) -> DataFusionError {
         match error {
             DataFusionError::Plan(message) => DataFusionError::Plan(message.replace(self.any.name(), NAME)),

@@ -7,11 +7,12 @@
 //! same way, and so on ("STR: a simple and efficient algorithm for R-tree packing", Leutenegger et
 //! al., 1997).
 //!
-//! Z-order is the alternative: it interleaves the bits of one number for each column, so that also
-//! the row groups and pages of an object have a range of each column. The bits of the values would
-//! not do, because cells of equal size get very different numbers of rows where values are not
-//! spread evenly. So the number is that of the value's range, of 1,024 ranges with equally many
-//! rows, as in the Z-order of Delta Lake. Ranks give the ranges of all types that can be sorted.
+//! Z-order is the alternative: it interleaves the bits of one number for each column, so that the
+//! row groups and pages of an object have a range of each column, too. The values of a column are
+//! divided into 1,024 ranges with equally many rows, as in the Z-order of Delta Lake, and the
+//! number of a value is that of its range. Ranks give the ranges of all types that can be sorted.
+//! Rejected: the bits of the values, because cells of equal size get very different numbers of rows
+//! where values are not spread evenly.
 
 use crate::errors::{external, from_datafusion};
 use crate::partition::partition;
@@ -137,7 +138,7 @@ impl Cluster {
     }
 }
 
-/// A query with the rows, and the order in which they fill so many objects slice by slice.
+/// A query with the rows, and the order in which they fill this number of objects slice by slice.
 fn sliced(columns: &[String], rows: u64, objects: u64) -> (String, String) {
     let slices = (objects as f64).powf(1.0 / columns.len().max(1) as f64).ceil().max(1.0) as u64;
     let (mut from, mut order, mut slice_rows) = (ROWS.to_owned(), Vec::new(), rows);
@@ -162,7 +163,7 @@ fn sliced(columns: &[String], rows: u64, objects: u64) -> (String, String) {
     (from, order.join(", "))
 }
 
-/// A query with the rows, and their Z-order. Rows with equal values are in one range.
+/// A query with the rows, and their Z-order. Equal values are in one range, and nulls in the first.
 fn z_ordered(columns: &[String], rows: u64) -> (String, String) {
     let (mut from, mut order) = (ROWS.to_owned(), Vec::new());
     for (place, column) in columns.iter().enumerate() {

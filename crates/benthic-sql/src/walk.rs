@@ -1,7 +1,8 @@
 //! Walks over the syntax tree of a statement.
 //!
-//! The parser's walk is generic over its visitor, and one walk is thousands of functions, which
-//! take seconds to compile. So callers share two walks, which call closures.
+//! The parser's walk is generic over its visitor: each visitor adds thousands of functions, which
+//! take seconds to compile. So callers share two walks, one that reads and one that changes
+//! expressions, and pass closures to them.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -30,12 +31,12 @@ pub fn walk(statement: &Statement, visit: &mut dyn FnMut(Part)) {
     }
 }
 
-/// The same for a statement of the parser.
+/// [`walk`] for a statement of the parser.
 pub fn walk_statement(statement: &ast::Statement, visit: &mut dyn FnMut(Part)) {
     let _ = Visit::visit(statement, &mut Walk(visit));
 }
 
-/// The same for an expression.
+/// [`walk`] for an expression.
 pub fn walk_expr(expr: &Expr, visit: &mut dyn FnMut(Part)) {
     let _ = Visit::visit(expr, &mut Walk(visit));
 }

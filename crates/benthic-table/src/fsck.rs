@@ -202,7 +202,7 @@ impl Snapshot {
             };
             let error = match outcome {
                 Ok(_) => continue,
-                // A build makes no pages of this size.
+                // No build writes pages of this size.
                 Err(error) if error.kind() == ErrorKind::LimitExceeded => {
                     let message =
                         "the pages of an index are too large; `benthic table fsck --repair` rebuilds them";

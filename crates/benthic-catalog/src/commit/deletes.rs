@@ -1,5 +1,8 @@
-//! Position delete files that clients upload. Each row names a data file of the table, and the
-//! number of a row in it (Iceberg specification, "Position Delete Files").
+//! Position delete files that clients upload.
+//!
+//! Each row of such a file names a data file of the table, and the number of a row in it (Iceberg
+//! specification, "Position Delete Files"). The files are untrusted: a name must be that of a data
+//! file in the table's folder, and a number that of one of its rows.
 
 use super::{invalid, own_file, rows_of};
 use crate::iceberg::keys::{File, Folder};
@@ -12,14 +15,14 @@ use futures::stream::StreamExt;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Limit of the ranges of adjacent rows in the delete files of a commit.
+/// Limit of the ranges of adjacent rows that the delete files of a commit name.
 const RANGES_MAX: usize = 4_000_000;
 /// Limit of the data files that the delete files of a commit name.
 const DATA_FILES_MAX: usize = 1_000_000;
 const PATH: &str = "file_path";
 const POSITION: &str = "pos";
 
-/// The rows that delete files name, by their data file.
+/// The rows that delete files name, by data file.
 #[derive(Default)]
 pub(super) struct Deletes {
     ranges: HashMap<File, Vec<Range<u32>>>,
@@ -54,7 +57,9 @@ impl Deletes {
             let data = match last_file {
                 Some((last, data)) if last == path => data,
                 _ => own_file(folder, path).ok_or_else(|| {
-                    invalid("a delete file names a file that is not one of the table").with("data_file", path)
+                    let message = "a delete file names a file that is not one of the table; delete new rows \
+                        in a later transaction";
+                    invalid(message).with("data_file", path)
                 })?,
             };
             last_file = Some((path, data));
@@ -80,7 +85,7 @@ impl Deletes {
         Ok(())
     }
 
-    /// Takes the rows of a data file. `None` if no delete file names it.
+    /// Removes and returns the rows of a data file. `None` if no delete file names it.
     ///
     /// # Errors
     /// `InvalidArgument` if the file has fewer rows.
@@ -95,7 +100,7 @@ impl Deletes {
         Ok(Some(Rows::new(ranges, of)))
     }
 
-    /// A data file whose rows nobody has taken.
+    /// A data file whose rows were not taken.
     pub(super) fn left(&self) -> Option<File> {
         self.ranges.keys().next().copied()
     }

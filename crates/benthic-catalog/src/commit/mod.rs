@@ -3,8 +3,9 @@
 //! A client uploads Parquet files and manifests, and then asks the catalog to make a manifest list
 //! the current one. The commit compares it with the current snapshot: some of its data files are
 //! gone, and some are new. The rows of the new files are written into data objects of the table,
-//! with its partitioning, order and statistics. New position delete files name rows that are gone.
-//! So one snapshot of Benthic says the same as the client's.
+//! with its partitioning, order and statistics. Data files that are gone lose all their rows, and
+//! new position delete files name single rows to delete. So one snapshot of Benthic has the same
+//! rows as the client's.
 
 mod deletes;
 
@@ -35,7 +36,7 @@ const FILES_MAX: usize = 100_000;
 /// Memory for rows that wait to be written.
 const BUFFER_BYTES: usize = 128 * 1024 * 1024;
 const BATCH_ROWS: usize = 8_192;
-/// What a file contains, in an entry of a manifest.
+/// The kind of a file, in the field `content` of a manifest entry.
 const CONTENT_DATA: i64 = 0;
 const CONTENT_POSITION_DELETES: i64 = 1;
 
@@ -62,8 +63,8 @@ pub async fn commit(
     let operation = match (deleted.is_empty(), files.added.is_empty()) {
         (true, _) if only_appends => Operation::Append,
         (false, true) => Operation::Delete,
-        // The client may have added rows because others were missing, so no other commit may come
-        // in between.
+        // The client may have added rows because others were missing. So no commit of another
+        // client may come in between.
         _ => Operation::Merge,
     };
     let snapshot = view.snapshot().await?;
@@ -180,7 +181,8 @@ impl Listed {
                     CONTENT_DATA => self.added.push(Added { path, rows }),
                     CONTENT_POSITION_DELETES => self.deletes.push(Added { path, rows }),
                     _ => {
-                        let message = "the table takes no equality deletes; let the client delete by position, or copy on write";
+                        let message =
+                            "the table takes no equality deletes; use position deletes or copy-on-write";
                         return Err(Error::unsupported(message).with("file", path));
                     }
                 }

@@ -226,7 +226,7 @@ fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
 }
 
 /// Refuses added snapshots whose parent is not the current one: they would remove the rows that
-/// others have added since. A client need not send a requirement that says so.
+/// other clients have added since. Clients need not send a requirement of the current snapshot.
 fn check_parents(added: &[&Value], head: &Head) -> Result<(), Failure> {
     let current = head.current()?.0.id;
     let is_known = |parent: &Value| {

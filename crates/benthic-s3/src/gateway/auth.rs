@@ -495,7 +495,8 @@ impl Gateway {
         self.access(request, bucket, expected_owner)
     }
 
-    /// What a request may need of its bucket, without a check of what the caller may do with it.
+    /// Checks the expected owner and who pays, and adds the policy of the bucket. Does not check
+    /// the caller's rights.
     fn access<T>(
         &self,
         request: &S3Request<T>,
@@ -572,11 +573,11 @@ impl Gateway {
     /// Returns a bucket, and an object in it that the caller may read. Only callers that may list
     /// the bucket get NoSuchKey; others get AccessDenied.
     ///
-    /// If the bucket was read a moment ago, that record decides. Otherwise, to save a round trip,
-    /// the object lookup runs at the same time as the bucket lookup, with the last known state of
-    /// the bucket; it is repeated if the name refers to another bucket now. With `from_start`, the
-    /// caller will read the object from its first byte. If the caller owns the bucket, the lookup
-    /// then also prefetches the first data.
+    /// If the bucket's record was read within the last second, it is not read again. Otherwise, to
+    /// save a round trip, the object lookup runs at the same time as the bucket lookup, with the
+    /// last known state of the bucket; it is repeated if the name refers to another bucket now.
+    /// With `from_start`, the caller will read the object from its first byte. If the caller owns
+    /// the bucket, the lookup then also prefetches the first data.
     pub(super) async fn authorize_read<T>(
         &self,
         request: &S3Request<T>,
@@ -597,8 +598,9 @@ impl Gateway {
             version => Ok((self.sal.object(bucket, key, version).await?, None)),
         };
         let recent = self.recent_buckets.get(name, self.environment.clock.monotonic_ms());
-        // If the object is missing, the bucket may have been created again. The operator removes
-        // views while their objects stay.
+        // If the object is missing, read the record: another gateway may have created the bucket
+        // again. Always read that of a view, because the operator can remove a view whose objects
+        // stay.
         let recent = match recent.filter(|bucket| !is_view(bucket)) {
             Some(bucket) => find(&bucket).await.ok().map(|found| (bucket, found)),
             None => None,

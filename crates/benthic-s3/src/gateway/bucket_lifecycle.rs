@@ -15,8 +15,8 @@ use s3s::{S3Request, S3Result, s3_error};
 use std::sync::Arc;
 use url::form_urlencoded::byte_serialize;
 
-/// Gives an id to each rule without one, and checks the rules. Their dates become UTC without
-/// fractions of a millisecond, because `s3s` stores neither.
+/// Gives an id to each rule without one, and checks the rules. Converts their dates to UTC and
+/// whole milliseconds, because `s3s` stores neither time zones nor smaller fractions.
 ///
 /// # Errors
 /// As [`Rules::parse`].

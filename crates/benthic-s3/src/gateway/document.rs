@@ -182,7 +182,7 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
     let mut depth = 0_usize;
     // The text so far, inside an element that contains a number.
     let mut number: Option<String> = None;
-    // Once, because a text that is no document may have many roots.
+    // Computed once, because input that is not valid XML may have many roots.
     let has_controls = has_controls(document);
     loop {
         let event = match reader.read_event() {
@@ -196,7 +196,10 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                 // Not a document of the gateway, or not XML.
                 0 => match ELEMENTS.iter().find(|(root, _)| *root == name) {
                     Some(_) if has_controls => {
-                        return Err(s3_error!(MalformedXML, "a document must not have control characters"));
+                        return Err(s3_error!(
+                            MalformedXML,
+                            "a document must not have control characters that XML forbids"
+                        ));
                     }
                     Some((_, elements)) => {
                         known = *elements;
@@ -231,7 +234,7 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                 }
             }
             Event::GeneralRef(_) if number.is_some() => {
-                return Err(s3_error!(MalformedXML, "a number has digits only, without references"));
+                return Err(s3_error!(MalformedXML, "a number must not contain references such as &#51;"));
             }
             Event::CData(_) if depth > 0 => {
                 return Err(s3_error!(
@@ -244,12 +247,12 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
     }
 }
 
-/// Whether a text has control characters that XML cannot have, so no answer can repeat it.
+/// Whether a text has control characters that XML forbids. Then no answer can contain it.
 pub(super) fn has_controls(text: &[u8]) -> bool {
     text.iter().any(|byte| *byte < b' ' && !b"\t\n\r".contains(byte))
 }
 
-/// Whether a text is a number, perhaps with space behind it.
+/// Whether a text is a number. White space after it is allowed.
 fn is_number(text: &str) -> bool {
     let digits = text.trim_ascii_end();
     let digits = digits.strip_prefix(['-', '+']).unwrap_or(digits);

@@ -1,7 +1,7 @@
-//! The documents that clients send, read as the gateway reads them, only for the fuzzer and tests.
+//! Reads the documents that clients send as the gateway reads them, for the fuzzer and tests only.
 //!
-//! [`document`] takes any bytes. It panics if a parser breaks a promise: the gateway can read again
-//! what it accepts and stores, and a rule applies to nothing that its document excludes.
+//! [`document`] takes any bytes. It panics if a parser breaks a promise: the gateway can read every
+//! document that it accepted and stored, and a rule applies to nothing that its document excludes.
 
 use super::acl::{Acl, RequestedAcl};
 use super::bucket_logging::LogTarget;
@@ -30,7 +30,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 const OWNER: &str = "lab";
-/// Rules of a document whose neighbourhood is searched. All rules are compared with it.
+/// Limit of the rules of a document for which objects are made up. Each object is compared with all
+/// rules.
 const RULES_SEARCHED: usize = 8;
 const CHANGES: [(Change, &str); 3] = [
     (Change::Created, "ObjectCreated:Put"),
@@ -132,7 +133,7 @@ fn lifecycle_rules(input: &[u8]) {
 
 type Tags = Vec<(String, String)>;
 
-/// Objects that a rule is about, and objects that it just excludes.
+/// Objects to which a rule applies, and objects that it just excludes.
 fn neighbourhood(rule: &LifecycleRule) -> Vec<(String, u64, Tags)> {
     let filter = rule.filter.clone().unwrap_or_default();
     let and = filter.and.clone().unwrap_or_default();
@@ -167,7 +168,7 @@ fn neighbourhood(rule: &LifecycleRule) -> Vec<(String, u64, Tags)> {
     objects
 }
 
-/// Whether a rule must leave an object alone, by the words of its document.
+/// Whether a rule's document excludes an object.
 fn excludes(rule: &LifecycleRule, key: &str, size_bytes: u64, tags: &[(String, String)]) -> bool {
     let filter = rule.filter.clone().unwrap_or_default();
     let and = filter.and.clone().unwrap_or_default();
@@ -194,7 +195,7 @@ fn logging(input: &[u8]) {
     assert_eq!(LogTarget::parse(&target.clone().document()).ok(), Some(target));
 }
 
-/// The parts of a notification, of whatever kind of target.
+/// The id, events and filter of a notification, for a target of any kind.
 type Notification<'a> = (Option<&'a String>, &'a [Event], &'a Option<NotificationConfigurationFilter>);
 
 fn notifications(input: &[u8]) {
@@ -236,7 +237,7 @@ fn filter_rules<'a>(&(_, _, filter): &Notification<'a>) -> impl Iterator<Item = 
     })
 }
 
-/// Whether a notification must report an event, by the words of its document.
+/// Whether a notification's document asks for an event.
 fn asks(rule: &Notification<'_>, key: &str, name: &str) -> bool {
     let name = format!("s3:{name}");
     let is_asked = |event: &Event| {
@@ -276,7 +277,7 @@ fn selection(input: &[u8]) {
     let Some(document) = parsed::<SelectObjectContentRequest>(input) else { return };
     let Ok(query) = select::query(&document) else { return };
     let _ = Select::new(&query);
-    // The gateway sends the query to the class.
+    // The gateway sends the query to the class as JSON.
     assert_eq!(read::<benthic_classes::select::wire::Request>(&json(&query)), query);
 }
 

@@ -2,9 +2,9 @@
 //!
 //! [`http`] accepts connections and answers requests that are not S3. `s3s` checks signatures and
 //! parses requests. [`auth`] identifies the caller and checks its permissions. Each file with
-//! operations implements them on the SAL. The gateway caches nothing except keys, for two seconds,
-//! and for reads of objects the records of buckets, for one second, so that several gateways on one
-//! store agree.
+//! operations implements them on the SAL. The gateway caches keys for two seconds, and the records
+//! of buckets for one second, for reads of objects only. It caches nothing else, so that several
+//! gateways on one store agree.
 
 mod access_log;
 mod acl;

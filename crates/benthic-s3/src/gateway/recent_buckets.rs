@@ -1,10 +1,10 @@
-//! The records of buckets that were read less than a second ago, for reads of objects.
+//! A cache of bucket records for reads of objects.
 //!
-//! A GET needs the record of the bucket, the entry of the key, and the data. On a cluster each is a
-//! request to an OSD, and all three take the same processors. So reads of objects use a record for
-//! up to a second: the gateway's own changes bind them at once, and changes by others within that
-//! second. All other operations read the record. Rejected: notifications of changes, which not
-//! every engine has.
+//! A GET needs the record of the bucket, the entry of the key, and the data. On a cluster, each is
+//! a request to an OSD. So reads of objects use a record for up to a second after its read began.
+//! The gateway forgets a record when it changes the bucket itself, and sees changes by other
+//! gateways within that second. All other operations read the current record. Rejected:
+//! notifications of changes, which not every engine has.
 
 use crate::sal::Bucket;
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ pub(super) struct RecentBuckets(Mutex<KnownBuckets>);
 struct KnownBuckets {
     /// Number of changes that this gateway has made to buckets.
     changes: u64,
-    /// When the read of a record began, by the monotonic clock, and the record.
+    /// The record, with the time at which its read began, by the monotonic clock.
     by_name: HashMap<String, (u64, Bucket)>,
 }
 

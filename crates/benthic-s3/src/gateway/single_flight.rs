@@ -2,7 +2,8 @@
 //!
 //! A request must see every change that was acknowledged before the request arrived, so it cannot
 //! share a read that is already running. It can share the next one: all requests that arrive during
-//! a read wait for a second read, which starts when the first one ends.
+//! a read wait for a second read, which starts when the first one ends. Requests that may use an
+//! older record take it from `recent_buckets.rs` and do not get here.
 
 use benthic_core::{Error, Result};
 use futures::FutureExt;

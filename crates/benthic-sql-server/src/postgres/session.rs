@@ -46,7 +46,7 @@ pub struct Session {
     access_key: String,
     settings: SessionSettings,
     status: u8,
-    /// Whether a message with several statements is being run. It is a transaction of its own, in
+    /// Whether a message with several statements is running. It is a transaction of its own, in
     /// which cursors can be declared.
     is_implicit: bool,
     statements: Named<Statement>,
@@ -446,7 +446,7 @@ impl Session {
             }
             // These are portals of their own.
             Control::Declare(_) | Control::Fetch(_) => {}
-            // Also not in the transaction of a message.
+            // A message with several statements is no transaction block.
             Control::Savepoint(tag) if self.status == IDLE => {
                 return Err(no_transaction(match tag {
                     "ROLLBACK" => "ROLLBACK TO SAVEPOINT",

@@ -23,7 +23,8 @@ Queries and appends run meanwhile. `benthic table vacuum` removes the old object
 --cluster-by writes all objects again. Each new object gets rows with near values of the columns, so that a query with a \
 condition on any of them reads few objects. Rows of one commit are sorted together, in temporary files \
 that are not compressed. The setting is not kept: rows that are appended later are clustered by the next such command. \
---z-order does the same in another order, so that also the row groups and pages of an object have a range of each column.
+--z-order does the same in another order, in which the row groups and pages of an object have a range of each column, too, unless \
+the table has a sort order.
 
 Examples:
   benthic table compact lake/trips

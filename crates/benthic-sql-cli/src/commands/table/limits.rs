@@ -50,7 +50,7 @@ fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Slows work down to a rate.
+/// Delays work so that it reads at most this many bytes per second.
 pub struct Throttle {
     rate: Option<u64>,
     debt: Duration,
