@@ -229,9 +229,8 @@ fn known_snapshot(head: &Head, id: &Value) -> Result<u64, Failure> {
 /// other clients have added since. Clients need not send a requirement of the current snapshot.
 fn check_parents(added: &[&Value], head: &Head) -> Result<(), Failure> {
     let current = head.current()?.0.id;
-    let is_known = |parent: &Value| {
-        parent.is_null() || *parent == current || added.iter().any(|added| added["snapshot-id"] == *parent)
-    };
+    let is_known =
+        |parent: &Value| *parent == current || added.iter().any(|added| added["snapshot-id"] == *parent);
     match added.iter().all(|added| is_known(&added["parent-snapshot-id"])) {
         true => Ok(()),
         false => {

@@ -269,7 +269,7 @@ def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambd
     output = table.io.new_output(f"{root}.avro")
     with write_manifest_list(2, output, 77, current.snapshot_id, 9, "null") as manifests:
         manifests.add_manifests([*filter(kept, current.manifests(table.io)), manifest.to_manifest_file()])
-    return adds(f"{root}.avro")
+    return adds(f"{root}.avro", current.snapshot_id)
 
 
 def test_damaged_deletes_are_refused(store, writer, lakes):
@@ -298,8 +298,9 @@ def test_damaged_deletes_are_refused(store, writer, lakes):
         answer = commit(writer, "lake/guarded", position_deletes(table, rows, **options))
         assert failure(answer)[0] == status, (rows, options, answer.text)
     stale = position_deletes(table, [(path, 1)])
-    stale[0]["snapshot"]["parent-snapshot-id"] = 99
-    assert failure(commit(writer, "lake/guarded", stale))[0] == 409
+    for parent in [99, None]:
+        stale[0]["snapshot"]["parent-snapshot-id"] = parent
+        assert failure(commit(writer, "lake/guarded", stale))[0] == 409
     assert ids(store, "lake.guarded") == list(range(100))
     # Rows may come in any order, and twice.
     assert commit(writer, "lake/guarded", position_deletes(table, [(path, 9), (path, 3), (path, 9), (path, 99)])).ok
@@ -425,31 +426,33 @@ def commit(writer, table, updates, requirements=()):
     return writer.request("POST", f"/v1/namespaces/{pool}/tables/{name}", json=body)
 
 
-def adds(manifest_list, snapshot=77):
+def adds(manifest_list, parent=None, snapshot=77):
     added = {"snapshot-id": snapshot, "manifest-list": manifest_list, "sequence-number": 9, "timestamp-ms": 0, "summary": {}}
+    added["parent-snapshot-id"] = parent
     current = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot}
     return [{"action": "add-snapshot", "snapshot": added}, current]
 
 
-def test_invalid_commits_are_refused(store, writer):
+def test_invalid_commits_are_refused(store, writer, lakes):
     store.create("lake/target", numbered(1))
+    current = lakes.load_table("lake.target").current_snapshot().snapshot_id
     client, prefix = writer.s3_of("lake/target")
     for name, body in [("garbage", b"x" * 1000), ("empty", b""), ("header", b"Obj\x01"), ("cut", b"Obj\x01\x02\x16avro.schema")]:
         client.put_object(Bucket="tables", Key=f"{prefix}metadata/{name}.avro", Body=body)
     root = f"s3://tables/{prefix}metadata/"
     other = writer.s3_of("lake/months")[1]
     for updates, status in [
-        (adds(root + "garbage.avro"), 400),
-        (adds(root + "empty.avro"), 400),
-        (adds(root + "header.avro"), 400),
-        (adds(root + "cut.avro"), 400),
-        (adds(root + "missing.avro"), 400),
-        (adds(root + "snap-1.avro"), 400),
-        (adds(f"s3://tables/{other}metadata/x.avro"), 400),
-        (adds("s3://elsewhere/x.avro"), 400),
-        (adds("file:///etc/passwd"), 400),
-        (adds(root + "garbage.avro")[:1], 400),
-        (adds(root + "garbage.avro")[1:], 400),
+        (adds(root + "garbage.avro", current), 400),
+        (adds(root + "empty.avro", current), 400),
+        (adds(root + "header.avro", current), 400),
+        (adds(root + "cut.avro", current), 400),
+        (adds(root + "missing.avro", current), 400),
+        (adds(root + "snap-1.avro", current), 400),
+        (adds(f"s3://tables/{other}metadata/x.avro", current), 400),
+        (adds("s3://elsewhere/x.avro", current), 400),
+        (adds("file:///etc/passwd", current), 400),
+        (adds(root + "garbage.avro", current)[:1], 400),
+        (adds(root + "garbage.avro", current)[1:], 400),
         ([{"action": "set-location", "location": "s3://x"}], 406),
         ([{"action": "remove-snapshots", "snapshot-ids": [1]}], 406),
         ([{}], 406),
