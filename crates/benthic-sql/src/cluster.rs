@@ -75,7 +75,7 @@ impl Cluster {
     /// As `new`; `InvalidArgument` for fewer than two columns.
     pub fn z_order(columns: Vec<String>, memory_bytes: usize, schema: &TableSchema) -> Result<Cluster> {
         if columns.len() < 2 {
-            let message = "Z-order needs two to four columns; cluster the table by one column instead";
+            let message = "Z-order needs two to four columns; `--cluster-by` clusters by one";
             return Err(Error::invalid_argument(message).with("columns", columns.len()));
         }
         Ok(Cluster { is_z_order: true, ..Cluster::new(columns, memory_bytes, schema)? })

@@ -128,7 +128,7 @@ impl Catalog {
             // Reports of clients about their scans.
             ["namespaces", _, "tables", _, "metrics"] if method == Method::POST => Ok(None),
             _ => Err(Failure::unsupported(
-                "the catalog does not do this; `benthic pool` and `benthic table` do more",
+                "the catalog does not do this; `benthic pool` creates and removes namespaces, and `benthic table` changes tables",
             )),
         }
     }

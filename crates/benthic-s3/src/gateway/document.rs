@@ -227,10 +227,12 @@ pub(super) fn check_elements(document: &[u8]) -> S3Result<()> {
                     number.push_str(&text);
                 }
             }
-            Event::End(_) => {
+            Event::End(end) => {
                 depth = depth.saturating_sub(1);
                 if let Some(text) = number.take().filter(|text| !is_number(text)) {
-                    return Err(s3_error!(MalformedXML, "'{text}' is not a number"));
+                    let name = end.name();
+                    let name: &str = name.as_ref();
+                    return Err(s3_error!(MalformedXML, "{name} must be a number, not '{text}'"));
                 }
             }
             Event::GeneralRef(_) if number.is_some() => {

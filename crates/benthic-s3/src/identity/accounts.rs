@@ -64,7 +64,8 @@ impl Identities {
     }
 
     pub async fn account(&self, name: &str) -> Result<Account> {
-        self.get(RecordKind::Account, name, "no such account").await
+        self.get(RecordKind::Account, name, "no such account; `benthic s3 account ls` lists the accounts")
+            .await
     }
 
     pub async fn accounts(&self) -> Result<Vec<(String, Account)>> {

@@ -410,8 +410,12 @@ impl Identities {
     }
 
     pub async fn identity(&self, kind: IdentityKind, account: &str, name: &str) -> Result<Identity> {
-        let missing = format!("no such {}", kind.word());
-        self.get(kind.record(), &full_name(account, name), &missing).await
+        let missing = match kind {
+            IdentityKind::User => "no such user; `benthic s3 user create` creates one",
+            IdentityKind::Group => "no such group",
+            IdentityKind::Role => "no such role",
+        };
+        self.get(kind.record(), &full_name(account, name), missing).await
     }
 
     /// Reads a key; its secret stays sealed.
