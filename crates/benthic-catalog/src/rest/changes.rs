@@ -60,6 +60,17 @@ impl Catalog {
         request: &Value,
     ) -> Result<Value, Failure> {
         self.check_writes(grant, namespace)?;
+        let changed = self.change_once(grant, namespace, table, request).await;
+        changed.map_err(|failure| if replaces_rows(request) { failure.without_retry() } else { failure })
+    }
+
+    async fn change_once(
+        &self,
+        grant: &Grant,
+        namespace: &str,
+        table: &str,
+        request: &Value,
+    ) -> Result<Value, Failure> {
         let _slot = self.commits.acquire().await.map_err(|_| Failure::bad_request("the server stops"))?;
         let (requirements, updates) = (list(request, "requirements")?, list(request, "updates")?);
         let view = match self.open(grant, namespace, table).await {
@@ -111,6 +122,13 @@ impl Catalog {
 
 fn list<'r>(request: &'r Value, name: &str) -> Result<&'r Vec<Value>, Failure> {
     request[name].as_array().ok_or_else(|| Failure::bad_request(&format!("the request has no list `{name}`")))
+}
+
+/// Whether a commit deletes or replaces rows, and so depends on the rows that the client has read.
+fn replaces_rows(request: &Value) -> bool {
+    let updates = request["updates"].as_array().into_iter().flatten();
+    let mut added = updates.filter(|update| update["action"] == "add-snapshot");
+    added.any(|update| update["snapshot"]["summary"]["operation"] != "append")
 }
 
 /// Whether a commit creates its table.

@@ -4,6 +4,9 @@ use benthic_core::{Error, ErrorKind};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+/// After this exception, clients repeat a commit by themselves.
+const COMMIT_FAILED: &str = "CommitFailedException";
+
 /// An answer that is an error.
 #[derive(Debug)]
 pub struct Failure {
@@ -39,7 +42,7 @@ impl Failure {
     }
 
     pub fn conflict(message: &str) -> Failure {
-        Failure::new(StatusCode::CONFLICT, "CommitFailedException", message)
+        Failure::new(StatusCode::CONFLICT, COMMIT_FAILED, message)
     }
 
     /// A failure of a commit.
@@ -52,6 +55,13 @@ impl Failure {
             }
             _ => Failure::of_table(error),
         }
+    }
+
+    /// The same failure, after which clients do not repeat the commit by themselves. PyIceberg repeats
+    /// one that replaces rows with the rows that it has read first, so changes in between would be lost.
+    /// It looks for such changes in the manifests, whose entries are all "existing".
+    pub fn without_retry(self) -> Failure {
+        if self.kind == COMMIT_FAILED { Failure::bad_request(&self.message) } else { self }
     }
 
     /// A failure after the commit, which is made.
