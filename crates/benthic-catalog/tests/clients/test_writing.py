@@ -261,6 +261,25 @@ def test_duckdb_deletes_and_updates(store, writer):
     assert ids(store, "lake.edited") == [id for id in range(100) if id not in [5, 50]]
 
 
+def test_duckdb_creates_and_merges(store, writer):
+    connection = writer.duckdb()
+    connection.execute("CREATE TABLE lakes.lake.made AS SELECT range AS id, 'old' AS text FROM range(20)")
+    connection.execute("ALTER TABLE lakes.lake.made ADD COLUMN more INTEGER")
+    connection.execute("ALTER TABLE lakes.lake.made RENAME COLUMN more TO other")
+    assert store.query("SELECT * FROM lake.made").column_names == ["id", "text", "other"]
+    connection.execute("ALTER TABLE lakes.lake.made DROP COLUMN other")
+    connection.execute(
+        "MERGE INTO lakes.lake.made USING (VALUES (3, 'new'), (99, 'new')) AS given(id, text) ON made.id = given.id"
+        " WHEN MATCHED THEN UPDATE SET text = given.text WHEN NOT MATCHED THEN INSERT VALUES (given.id, given.text)"
+    )
+    assert ids(store, "lake.made") == [*range(20), 99]
+    assert sorted(store.query("SELECT id FROM lake.made WHERE text = 'new'")["id"].to_pylist()) == [3, 99]
+    connection.execute("TRUNCATE lakes.lake.made")
+    assert ids(store, "lake.made") == []
+    connection.execute("DROP TABLE lakes.lake.made")
+    assert ("lake", "made") not in writer.pyiceberg().list_tables("lake")
+
+
 def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambda manifest: True, times=1, **changed):
     """Uploads a file that deletes these rows, beside some current manifests. Returns the updates that commit it."""
     root = f"{table.location()}/metadata/{uuid.uuid4()}"
