@@ -3,9 +3,14 @@
 //! A file list of a snapshot becomes two manifests: one of its data objects, and one of the delete
 //! files for its deletion vectors, which are position delete files in format version 2, and Puffin
 //! files in version 3. The manifest of the data objects is the same in both versions. Manifests
-//! depend on the file list and a schema only, so snapshots share them. All entries therefore have
-//! the status "existing" and the same sequence number: a delete file names the data file that it
-//! belongs to, so their order does not matter.
+//! depend on the file list and a schema only, so snapshots share them.
+//!
+//! Clients find out from the entries whether a snapshot since theirs conflicts with their change.
+//! So the data objects that the writer of the file list has added, and all delete files, have the
+//! status "added". They inherit the snapshot and the sequence number of their manifest, which are
+//! in the manifest list: those of the first snapshot with this file list. The other data objects
+//! are "existing", since the first snapshot. If a file list is written again, its older delete
+//! files count as added once more, which can only refuse a change that would be possible.
 
 use super::avro::{AvroFile, Value};
 use super::keys::{Content, FormatVersion, Key};
@@ -14,14 +19,16 @@ use super::types::single_value;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use benthic_core::Result;
+use benthic_table::ids::Id;
 use benthic_table::{FileEntry, TableSchema};
 use bytes::Bytes;
 
 /// Number of a table's first columns whose statistics a manifest has. Iceberg's own default is 100.
 pub const STATISTICS_COLUMNS_MAX: usize = 100;
-/// The sequence number and the snapshot of all entries.
+/// The sequence number and the snapshot of existing entries.
 const FIRST: i64 = 1;
 const STATUS_EXISTING: i64 = 0;
+const STATUS_ADDED: i64 = 1;
 const CONTENT_DATA: i64 = 0;
 const CONTENT_POSITION_DELETES: i64 = 1;
 
@@ -29,6 +36,8 @@ const CONTENT_POSITION_DELETES: i64 = 1;
 pub struct Manifest {
     file: AvroFile,
     content: Content,
+    /// The writer of the file list.
+    writer: Id,
     has_partitions: bool,
     summary: Summary,
 }
@@ -43,15 +52,22 @@ pub struct DeleteFile {
 /// The entry of a manifest in a manifest list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    pub files: i64,
-    pub rows: i64,
+    pub added: Counts,
+    pub existing: Counts,
     /// The least and greatest partition.
     pub partitions: Option<(i32, i32)>,
     pub has_null_partition: bool,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub files: i64,
+    pub rows: i64,
+}
+
 impl Manifest {
-    /// A manifest without entries, of a table with this schema and partitioning.
+    /// A manifest without entries, of a file list of this writer, and of a table with this schema
+    /// and partitioning.
     ///
     /// # Errors
     /// `Unsupported` if Iceberg lacks a type of a column.
@@ -59,6 +75,7 @@ impl Manifest {
         table: &TableSchema,
         partition: Option<&PartitionField>,
         content: Content,
+        writer: Id,
     ) -> Result<Manifest> {
         let name = if content == Content::Data { "data" } else { "deletes" };
         let metadata = [
@@ -70,7 +87,8 @@ impl Manifest {
             ("content", name.to_owned()),
         ];
         let file = AvroFile::new(&entry_schema(partition, content), &metadata);
-        Ok(Manifest { file, content, has_partitions: partition.is_some(), summary: Summary::default() })
+        let has_partitions = partition.is_some();
+        Ok(Manifest { file, content, writer, has_partitions, summary: Summary::default() })
     }
 
     /// Adds a data object, which is shown with this size, with the statistics of its row in a batch
@@ -115,8 +133,10 @@ impl Manifest {
             self.summary.add_partition(value);
             partition.push(Value::optional(value.map(|value| Value::Number(value.into()))));
         }
-        self.summary.files += 1;
-        self.summary.rows = self.summary.rows.saturating_add(rows);
+        let is_added = deletes.is_some() || entry.object.writer == self.writer;
+        let counts = if is_added { &mut self.summary.added } else { &mut self.summary.existing };
+        counts.files += 1;
+        counts.rows = counts.rows.saturating_add(rows);
         let mut file = vec![
             Value::Number(if deletes.is_some() { CONTENT_POSITION_DELETES } else { CONTENT_DATA }),
             Value::Text(path.uri()),
@@ -130,8 +150,9 @@ impl Manifest {
         if let Some((_, Some((offset, len)))) = deletes {
             file.extend([offset, len].map(|number| Value::optional(Some(Value::Number(number)))));
         }
-        let first = || Value::optional(Some(Value::Number(FIRST)));
-        let entry = vec![Value::Number(STATUS_EXISTING), first(), first(), first(), Value::Record(file)];
+        let status = if is_added { STATUS_ADDED } else { STATUS_EXISTING };
+        let since = || Value::optional((!is_added).then_some(Value::Number(FIRST)));
+        let entry = vec![Value::Number(status), since(), since(), since(), Value::Record(file)];
         self.file.push(&Value::Record(entry))
     }
 
@@ -141,6 +162,10 @@ impl Manifest {
 }
 
 impl Summary {
+    pub fn is_empty(&self) -> bool {
+        self.added.files + self.existing.files == 0
+    }
+
     fn add_partition(&mut self, value: Option<i32>) {
         match (value, &mut self.partitions) {
             (None, _) => self.has_null_partition = true,
@@ -202,6 +227,8 @@ pub struct ListedManifest {
     pub path: Key,
     pub content: Content,
     pub len_bytes: u64,
+    /// The first snapshot that has the manifest.
+    pub since: u64,
     pub summary: Summary,
 }
 
@@ -221,7 +248,7 @@ pub fn manifest_list(
     ];
     let mut file = AvroFile::new(MANIFEST_LIST, &metadata);
     for listed in manifests {
-        let Summary { files, rows, partitions, has_null_partition } = &listed.summary;
+        let Summary { added, existing, partitions, has_null_partition } = &listed.summary;
         let bound = |bound: Option<i32>| {
             Value::optional(bound.map(|bound| Value::Bytes(bound.to_le_bytes().to_vec())))
         };
@@ -231,20 +258,19 @@ pub fn manifest_list(
             bound(partitions.map(|(min, _)| min)),
             bound(partitions.map(|(_, max)| max)),
         ]);
-        let none_added = || Value::Number(0);
         file.push(&Value::Record(vec![
             Value::Text(listed.path.uri()),
             Value::Number(long(listed.len_bytes)),
             Value::Number(0),
             Value::Number(if listed.content == Content::Data { 0 } else { 1 }),
+            Value::Number(long(listed.since)),
             Value::Number(FIRST),
-            Value::Number(FIRST),
-            Value::Number(FIRST),
-            none_added(),
-            Value::Number(*files),
+            Value::Number(long(listed.since)),
+            Value::Number(added.files),
+            Value::Number(existing.files),
             Value::Number(0),
-            none_added(),
-            Value::Number(*rows),
+            Value::Number(added.rows),
+            Value::Number(existing.rows),
             Value::Number(0),
             Value::optional(has_partitions.then(|| Value::Array(vec![partition]))),
         ]))?;

@@ -20,7 +20,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde_json::Value;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -308,14 +308,22 @@ impl Views {
         let mut before = view.head.snapshots[..place].iter().rev();
         let parent = before.find(|before| !view.head.is_grouped(before)).map(|before| before.id);
         let mut listed = Vec::new();
+        let mut since = BTreeMap::new();
+        for shown in view.head.snapshots[..=place].iter().filter(|shown| !view.head.is_grouped(shown)) {
+            shown.lists.iter().for_each(|list| {
+                since.entry(*list).or_insert(shown.id);
+            });
+        }
         for list in &snapshot.lists {
             let both = self.manifests(view, *list, snapshot.schema, format).await?;
             for (content, Computed { bytes, summary, .. }) in
                 [Content::Data, format.deletes()].into_iter().zip(both)
             {
-                if summary.files > 0 {
+                if !summary.is_empty() {
                     let path = view.key(File::Manifest { list: *list, schema: snapshot.schema, content });
-                    listed.push(ListedManifest { path, content, len_bytes: bytes.len() as u64, summary });
+                    let len_bytes = bytes.len() as u64;
+                    let since = since.get(list).copied().unwrap_or(id);
+                    listed.push(ListedManifest { path, content, len_bytes, since, summary });
                 }
             }
         }
@@ -337,8 +345,8 @@ impl Views {
         }
         let _slot = self.slot().await?;
         let (schema, partition) = (view.schema(schema)?, view.partition.as_ref());
-        let mut data = Manifest::new(schema, partition, Content::Data)?;
-        let mut deletes = Manifest::new(schema, partition, format.deletes())?;
+        let mut data = Manifest::new(schema, partition, Content::Data, list.writer)?;
+        let mut deletes = Manifest::new(schema, partition, format.deletes(), list.writer)?;
         let mut batches = view.table.list_files(view.list(list)?, schema.columns()).await?;
         let mut added = HashMap::new();
         while let Some(batch) = batches.next().await.transpose()? {
