@@ -69,6 +69,7 @@ def test_a_client_can_log_in_with_a_header(server):
         timeout=30,
     )
     assert answer.json()["token_type"] == "bearer"
+    assert answer.headers["Keep-Alive"] == "timeout=58"
 
 
 def test_paths_are_decoded_as_each_client_encodes_them(server):

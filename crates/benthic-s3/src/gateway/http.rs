@@ -59,6 +59,8 @@ pub(super) const XML_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of one signed chunk of a body, in bytes. The chunk stays in memory until its
 /// signature is verified.
 const SIGNED_PIECE_BYTES_MAX: usize = 16 << 20;
+/// How much earlier than the server a client shall close an idle connection, in seconds.
+const CLOSING_S: u64 = 2;
 /// How long a stopping gateway waits for running requests.
 const STOP_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -97,6 +99,10 @@ pub struct Server {
     environment: Environment,
     hosts: VirtualHosts,
     limits: Limits,
+    /// The header that tells clients how long they may keep an idle connection. Without it, Java's
+    /// clients also send requests on connections that the server has closed, and do not repeat a
+    /// POST.
+    keep_alive: Option<HeaderValue>,
     /// Answers requests that are not S3: those whose path starts with this text.
     other: Option<(&'static str, Arc<dyn Handler>)>,
     websites: Option<Websites>,
@@ -170,6 +176,7 @@ impl Server {
             builder.set_host(hosts.clone());
         }
         let service = builder.build();
+        let keep_s = limits.idle_timeout.as_secs().saturating_sub(CLOSING_S).max(1);
         Ok(Server {
             service,
             gateway,
@@ -178,6 +185,7 @@ impl Server {
             wakeups,
             environment,
             hosts,
+            keep_alive: HeaderValue::try_from(format!("timeout={keep_s}")).ok(),
             limits,
             other: None,
             websites: None,
@@ -321,7 +329,13 @@ impl Server {
         let site = self.websites.as_ref().and_then(|websites| websites.bucket(host_of(&request)));
         let visit = Visit::begin(&mut request, site.is_some(), &self.environment);
         let gauge_guard = GaugeGuard::new(&self.metrics.in_flight);
-        let answered = self.route(request).await.map(|answer| visit.add_id(answer));
+        let answered = self.route(request).await.map(|answer| {
+            let mut answer = visit.add_id(answer);
+            if let Some(keep_alive) = &self.keep_alive {
+                answer.headers_mut().insert("keep-alive", keep_alive.clone());
+            }
+            answer
+        });
         drop(gauge_guard);
         let took = self.environment.clock.monotonic_ms().saturating_sub(begun_ms);
         let status = answered.as_ref().map_or(500, |answer| answer.status().as_u16());
