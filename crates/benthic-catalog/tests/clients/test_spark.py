@@ -67,6 +67,33 @@ def test_filters_partitions_and_snapshots_are_read(store, spark):
     assert spark("SELECT count(*) FROM lakes.lake.by_day VERSION AS OF 2") == [(400,)]
 
 
+@pytest.mark.parametrize("other", ["DELETE FROM lake.{} WHERE id = 3", "UPDATE lake.{} SET fare = 9 WHERE id = 3"])
+@pytest.mark.parametrize("statement", ["UPDATE lakes.lake.{} SET fare = meanwhile(fare)", "DELETE FROM lakes.lake.{} WHERE meanwhile(fare) > 1"])
+def test_spark_notices_changes_of_others(store, spark, tmp_path, statement, other):
+    """While Spark changes rows, another program does, too: Spark's change fails, or nothing of either is lost."""
+    import pyspark.sql
+
+    name = tmp_path.name
+    store.create(f"lake/{name}", trips(40))
+    command, environment = store.command("benthic-sql", "sql", other.format(name)), dict(store.environment)
+    marker = str(tmp_path / "done")
+
+    def meanwhile(fare):
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+        return fare
+
+    pyspark.sql.SparkSession.getActiveSession().udf.register("meanwhile", meanwhile, "double")
+    spark(f"SELECT count(*) FROM lakes.lake.{name}")
+    with pytest.raises(Exception, match="[Cc]onflict|changed meanwhile"):
+        spark(statement.format(name))
+    assert os.path.exists(marker)
+    expected = "SELECT count(*) AS n FROM lake.{} WHERE id = 3" + (" AND fare = 9" if "UPDATE" in other else "")
+    assert rows(store, expected.format(name)) == [(1 if "UPDATE" in other else 0,)]
+    assert rows(store, f"SELECT count(*) AS n FROM lake.{name}") == [(399 if "DELETE" in other else 400,)]
+
+
 def test_deletion_vectors_of_format_version_3_are_read(store, spark):
     import pyspark.sql
 
