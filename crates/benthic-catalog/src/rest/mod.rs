@@ -17,8 +17,8 @@ use benthic_s3::gateway::Handler;
 use benthic_s3::grants::Grant;
 use failure::Failure;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
 use s3s::Body;
 use serde_json::Value;
@@ -68,7 +68,11 @@ pub struct Catalog {
 impl Handler for Catalog {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let is_head = request.method() == Method::HEAD;
+        let has_body = !request.body().is_end_stream();
         let answered = self.route(request).await;
+        // The server closes a connection if it has not read the whole body. A client in Java that does
+        // not know this would fail with its next request.
+        let closes = has_body && answered.is_err();
         let (status, value) = match answered {
             Ok(None) => (StatusCode::NO_CONTENT, None),
             Ok(Some(value)) => (StatusCode::OK, Some(value)),
@@ -80,6 +84,9 @@ impl Handler for Catalog {
         *answer.status_mut() =
             if is_head && status == StatusCode::OK { StatusCode::NO_CONTENT } else { status };
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if closes {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if status == StatusCode::UNAUTHORIZED {
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -126,7 +133,9 @@ impl Catalog {
                 self.drop(&grant, namespace, table).await.map(|()| None)
             }
             // Reports of clients about their scans.
-            ["namespaces", _, "tables", _, "metrics"] if method == Method::POST => Ok(None),
+            ["namespaces", _, "tables", _, "metrics"] if method == Method::POST => {
+                body(request).await.map(|_| None)
+            }
             _ => Err(Failure::unsupported(
                 "the catalog does not do this; `benthic pool` creates and removes namespaces, and `benthic table` changes tables",
             )),

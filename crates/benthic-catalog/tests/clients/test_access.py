@@ -72,6 +72,17 @@ def test_a_client_can_log_in_with_a_header(server):
     assert answer.headers["Keep-Alive"] == "timeout=58"
 
 
+def test_connections_stay_open_after_reports_and_close_after_refused_bodies(server):
+    with requests.Session() as session:
+        session.headers["Authorization"] = f"Bearer {server.token().json()['access_token']}"
+        url = f"{server.url}/v1/namespaces/lake/tables/"
+        for _ in range(2):
+            answer = session.post(f"{url}trips/metrics", data=b"{}" * 10_000, timeout=30)
+            assert answer.status_code == 204 and "Connection" not in answer.headers
+        answer = session.post(f"{url}nope/nope/nope", data=b"x" * 10_000, timeout=30)
+        assert answer.status_code == 404 and answer.headers["Connection"] == "close"
+
+
 def test_paths_are_decoded_as_each_client_encodes_them(server):
     for name in ["Str%C3%B6mung%20%237", "Str%C3%B6mung+%237"]:
         assert server.request("GET", f"/v1/namespaces/lake/tables/{name}").ok, name

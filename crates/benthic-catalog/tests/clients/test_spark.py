@@ -86,7 +86,7 @@ def test_spark_notices_changes_of_others(store, spark, tmp_path, statement, othe
 
     pyspark.sql.SparkSession.getActiveSession().udf.register("meanwhile", meanwhile, "double")
     spark(f"SELECT count(*) FROM lakes.lake.{name}")
-    with pytest.raises(Exception, match="[Cc]onflict|changed meanwhile"):
+    with pytest.raises(Exception, match="[Cc]onflict|found new delete"):
         spark(statement.format(name))
     assert os.path.exists(marker)
     expected = "SELECT count(*) AS n FROM lake.{} WHERE id = 3" + (" AND fare = 9" if "UPDATE" in other else "")

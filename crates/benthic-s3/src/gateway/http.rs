@@ -99,9 +99,8 @@ pub struct Server {
     environment: Environment,
     hosts: VirtualHosts,
     limits: Limits,
-    /// The header that tells clients how long they may keep an idle connection. Without it, Java's
-    /// clients also send requests on connections that the server has closed, and do not repeat a
-    /// POST.
+    /// The header that tells clients how long they may keep an idle connection, so that they do not
+    /// send a request while the server closes it.
     keep_alive: Option<HeaderValue>,
     /// Answers requests that are not S3: those whose path starts with this text.
     other: Option<(&'static str, Arc<dyn Handler>)>,
