@@ -57,9 +57,9 @@ impl Failure {
         }
     }
 
-    /// The same failure, after which clients do not repeat the commit by themselves. PyIceberg repeats
-    /// one that replaces rows with the rows that it has read first, so changes in between would be lost.
-    /// It looks for such changes in the manifests, whose entries are all "existing".
+    /// The same failure, after which clients do not repeat the commit by themselves. PyIceberg
+    /// repeats one that replaces rows with the rows that it has read first. It looks for changes in
+    /// between in the manifests, which do not name the objects that a compaction replaced.
     pub fn without_retry(self) -> Failure {
         if self.kind == COMMIT_FAILED { Failure::bad_request(&self.message) } else { self }
     }

@@ -70,8 +70,8 @@ impl Handler for Catalog {
         let is_head = request.method() == Method::HEAD;
         let has_body = !request.body().is_end_stream();
         let answered = self.route(request).await;
-        // The server closes a connection if it has not read the whole body. A client in Java that does
-        // not know this would fail with its next request.
+        // The server closes a connection if it has not read the whole body. A client in Java that
+        // does not know this would fail with its next request.
         let closes = has_body && answered.is_err();
         let (status, value) = match answered {
             Ok(None) => (StatusCode::NO_CONTENT, None),
