@@ -80,7 +80,7 @@ def test_connections_stay_open_after_reports_and_close_after_refused_bodies(serv
             answer = session.post(f"{url}trips/metrics", data=b"{}" * 10_000, timeout=30)
             assert answer.status_code == 204 and "Connection" not in answer.headers
         answer = session.post(f"{url}nope/nope/nope", data=b"x" * 10_000, timeout=30)
-        assert answer.status_code == 404 and answer.headers["Connection"] == "close"
+        assert answer.status_code == 406 and answer.headers["Connection"] == "close"
 
 
 def test_paths_are_decoded_as_each_client_encodes_them(server):
