@@ -5,11 +5,11 @@
 //! | `metadata/version-hint.text` | the number of the current snapshot |
 //! | `metadata/v{SNAPSHOT}.metadata.json` | the table's metadata, with the snapshots up to this one |
 //! | `metadata/v{SNAPSHOT}-format3.metadata.json` | the same in Iceberg's format version 3 |
-//! | `metadata/snap-{SNAPSHOT}.avro` | the manifest list of a snapshot |
-//! | `metadata/snap-{SNAPSHOT}-format3.avro` | the same in Iceberg's format version 3 |
-//! | `metadata/{LIST}-s{SCHEMA}-data.avro` | a file list as a manifest, with statistics of a schema's columns |
-//! | `metadata/{LIST}-s{SCHEMA}-deletes.avro` | the manifest of the delete files that belong to a file list |
-//! | `metadata/{LIST}-s{SCHEMA}-vectors.avro` | the manifest of the deletion vectors of a file list |
+//! | `metadata/snapshot-{SNAPSHOT}.avro` | the manifest list of a snapshot |
+//! | `metadata/snapshot-{SNAPSHOT}-format3.avro` | the same in Iceberg's format version 3 |
+//! | `metadata/{LIST}-schema{SCHEMA}-data.avro` | a file list as a manifest, with statistics of a schema's columns |
+//! | `metadata/{LIST}-schema{SCHEMA}-deletes.avro` | the manifest of the delete files that belong to a file list |
+//! | `metadata/{LIST}-schema{SCHEMA}-vectors.avro` | the manifest of the deletion vectors of a file list |
 //! | `deletes/{LIST}/{OBJECT}.parquet` | the deleted rows of a data object, as a position delete file |
 //! | `deletes/{LIST}/{OBJECT}.puffin` | the deleted rows of a data object, as a deletion vector |
 //! | `data/{OBJECT}.parquet` | a data object |
@@ -116,7 +116,7 @@ impl fmt::Display for File {
                 write!(f, "metadata/v{snapshot}{}.metadata.json", format.suffix())
             }
             File::ManifestList { snapshot, format } => {
-                write!(f, "metadata/snap-{snapshot}{}.avro", format.suffix())
+                write!(f, "metadata/snapshot-{snapshot}{}.avro", format.suffix())
             }
             File::Manifest { list, schema, content } => {
                 let content = match content {
@@ -124,7 +124,7 @@ impl fmt::Display for File {
                     Content::Deletes => "deletes",
                     Content::Vectors => "vectors",
                 };
-                write!(f, "metadata/{}-s{schema}-{content}.avro", stem(list))
+                write!(f, "metadata/{}-schema{schema}-{content}.avro", stem(list))
             }
             File::Deletes { list, object } => write!(f, "deletes/{}/{}.parquet", stem(list), stem(object)),
             File::Vector { list, object } => write!(f, "deletes/{}/{}.puffin", stem(list), stem(object)),
@@ -189,12 +189,12 @@ fn parse_file(text: &str) -> Option<File> {
                 return Some(File::Metadata { snapshot, format });
             }
             let name = name.strip_suffix(".avro")?;
-            if let Some(snapshot) = name.strip_prefix("snap-") {
+            if let Some(snapshot) = name.strip_prefix("snapshot-") {
                 let (snapshot, format) = of_snapshot(snapshot)?;
                 return Some(File::ManifestList { snapshot, format });
             }
             let (rest, content) = name.rsplit_once('-')?;
-            let (list, schema) = rest.rsplit_once("-s")?;
+            let (list, schema) = rest.rsplit_once("-schema")?;
             let content = match content {
                 "data" => Content::Data,
                 "deletes" => Content::Deletes,

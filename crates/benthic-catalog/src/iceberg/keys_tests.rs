@@ -58,7 +58,7 @@ fn other_keys_are_no_files() {
         "lake/trips-00000000000000ab/metadata/v-format3.metadata.json",
         "lake/trips-00000000000000ab/metadata/v1-format2.metadata.json",
         "lake/trips-00000000000000ab/metadata/v99999999999999999999.metadata.json",
-        "lake/trips-00000000000000ab/metadata/0000000000000007-3-s0-other.avro",
+        "lake/trips-00000000000000ab/metadata/0000000000000007-3-schema0-other.avro",
     ] {
         assert_eq!(Key::parse(text), None, "{text}");
     }

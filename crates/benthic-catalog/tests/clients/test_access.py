@@ -237,9 +237,9 @@ def test_keys_that_name_no_file_are_missing(server):
         "metadata/v0.metadata.json",
         "metadata/v999.metadata.json",
         "metadata/v999-format3.metadata.json",
-        "metadata/snap-999.avro",
-        "metadata/snap-999-format3.avro",
-        "metadata/0000000000000001-0-s0-data.avro",
+        "metadata/snapshot-999.avro",
+        "metadata/snapshot-999-format3.avro",
+        "metadata/0000000000000001-0-schema0-data.avro",
         "deletes/0000000000000001-0/0000000000000001-0.parquet",
         "deletes/0000000000000001-0/0000000000000001-0.puffin",
     ]:

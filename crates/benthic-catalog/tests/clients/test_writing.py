@@ -482,7 +482,7 @@ def test_invalid_commits_are_refused(store, writer, lakes):
         (adds(root + "header.avro", current), 400),
         (adds(root + "cut.avro", current), 400),
         (adds(root + "missing.avro", current), 400),
-        (adds(root + "snap-1.avro", current), 400),
+        (adds(root + "snapshot-1.avro", current), 400),
         (adds(f"s3://tables/{other}metadata/x.avro", current), 400),
         (adds("s3://elsewhere/x.avro", current), 400),
         (adds("file:///etc/passwd", current), 400),

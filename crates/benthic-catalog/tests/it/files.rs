@@ -94,7 +94,7 @@ fn the_bytes_of_a_file_never_change() {
     assert_eq!(hashes[0], hashes[1]);
     assert_eq!(
         hashes[0],
-        (13, "fad4ed7be5a024d468330212cee4ed4944d1ae151ebfbb39e65362c4e50ee63d".to_owned())
+        (13, "27711654313d56a5df8b8ac9d4bec2763243438b40e318f59d11bcac0bc33068".to_owned())
     );
 }
 
