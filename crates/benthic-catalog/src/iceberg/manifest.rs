@@ -59,6 +59,7 @@ pub struct Summary {
     pub has_null_partition: bool,
 }
 
+/// Numbers of files, and of the rows in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub files: i64,
