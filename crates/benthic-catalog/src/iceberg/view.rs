@@ -310,9 +310,9 @@ impl Views {
         let mut listed = Vec::new();
         let mut since = BTreeMap::new();
         for shown in view.head.snapshots[..=place].iter().filter(|shown| !view.head.is_grouped(shown)) {
-            shown.lists.iter().for_each(|list| {
+            for list in &shown.lists {
                 since.entry(*list).or_insert(shown.id);
-            });
+            }
         }
         for list in &snapshot.lists {
             let both = self.manifests(view, *list, snapshot.schema, format).await?;

@@ -88,11 +88,9 @@ impl Catalog {
         for requirement in requirements {
             check(requirement, &view)?;
         }
-        // Trino sends such a commit if a column has the new type already.
-        if updates.is_empty() {
-            return self.answer_change(grant, namespace, table).await;
-        }
         let changed = match requested_change(updates, &view.head)? {
+            // Trino sends such a commit if a column has the new type already.
+            Change::None => Ok(()),
             Change::Rows { manifest_list, only_appends } => {
                 commit(&view, &self.staging, manifest_list, only_appends).await.map(drop)
             }
@@ -171,8 +169,9 @@ fn check(requirement: &Value, view: &TableView) -> Result<(), Failure> {
     Err(Failure::conflict(&message))
 }
 
-/// The change of a commit. Each is one commit of the table, so a request asks for one of them.
+/// The change that a request asks for: at most one, because each is one commit of the table.
 enum Change<'u> {
+    None,
     Rows { manifest_list: &'u str, only_appends: bool },
     Columns(Vec<Alter>),
     Tag { name: &'u str, snapshot: u64 },
@@ -223,9 +222,8 @@ fn requested_change<'u>(updates: &'u [Value], head: &Head) -> Result<Change<'u>,
     }
     let mut changes = changes.into_iter();
     match (changes.next(), changes.next()) {
-        (Some(change), None) => Ok(change),
-        (None, _) => Err(Failure::bad_request("the commit has no updates")),
-        (Some(_), Some(_)) => Err(Failure::unsupported(
+        (change, None) => Ok(change.unwrap_or(Change::None)),
+        (_, Some(_)) => Err(Failure::unsupported(
             "a commit changes rows, columns or one tag; make one commit of each change",
         )),
     }
