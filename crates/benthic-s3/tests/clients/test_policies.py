@@ -634,6 +634,19 @@ def test_a_long_header_does_not_hide_a_denial(gateway, s3, bucket):
         assert raw.send(gateway, "PUT", f"/{bucket}/copy", headers=headers) == (403, "AccessDenied")
 
 
+def test_a_parameter_does_not_choose_the_operation(gateway, s3, bucket):
+    """Some clients name the operation in `x-id`. As on AWS, this has no effect."""
+    s3.put_object(Bucket=bucket, Key="trusted", Body=b"1")
+    others = {"StringNotEquals": {"s3:x-amz-copy-source": f"{bucket}/trusted"}}
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:PutObject", effect="Deny", Condition=others)))
+    put = lambda headers: raw.send_signed(gateway, "PUT", f"/{bucket}/a?x-id=PutObject", b"2", headers)
+    assert put({}) == (403, "AccessDenied")
+    assert put({"x-amz-copy-source": f"{bucket}/trusted"})[0] == 200
+    assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"1"
+    document = b"<Delete><Object><Key>a</Key></Object><Unknown/></Delete>"
+    assert raw.send_signed(gateway, "POST", f"/{bucket}?x-id=DeleteObjects", document) == (501, "NotImplemented")
+
+
 def test_a_bucket_with_an_acl_needs_the_permission_for_both(gateway, bucket, member, code_of):
     client, limit = member
     limit(
