@@ -5,11 +5,11 @@
 //! there, with the parser of `s3s`. With another parser, a field that only one of them finds would
 //! escape the form's policy, which `s3s` checks for the fields that it finds.
 
-use super::tags;
+use super::{request_payment, tags};
 use bytes::Bytes;
 use futures::{FutureExt, stream};
 use http_body_util::BodyExt;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use mime::Mime;
 use parking_lot::Mutex;
@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 /// Maximum size of all that comes before the file in a form, in bytes. AWS permits 20,000.
 pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
-const FORM: &[u8] = b"multipart/form-data";
 
 /// The beginning of the body of a form.
 pub(super) struct FormHead {
@@ -141,6 +140,12 @@ pub(super) fn set_headers(request: &mut S3Request<PutObjectInput>) {
         ("x-amz-tagging", input.tagging.as_deref()),
         ("x-amz-website-redirect-location", input.website_redirect_location.as_deref()),
     ];
+    // Headers of the request have no effect on the object, so policies must not see them.
+    let given = request.headers.keys().map(HeaderName::as_str);
+    let of_object = given.filter(|name| name.starts_with("x-amz-") && *name != request_payment::HEADER);
+    for name in of_object.map(str::to_owned).collect::<Vec<_>>() {
+        request.headers.remove(name.as_str());
+    }
     for (name, value) in fields {
         request.headers.remove(name);
         // A value that no header can have fits no policy, either.
@@ -150,9 +155,16 @@ pub(super) fn set_headers(request: &mut S3Request<PutObjectInput>) {
     }
 }
 
+/// Whether a request is a form, as `s3s` decides it. Otherwise a client could have policies see a
+/// form where there is none.
 pub(super) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
-    method == Method::POST && kind.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM))
+    if method != Method::POST {
+        return false;
+    }
+    let mut kinds = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
+    let kind = kind.to_str().ok().and_then(|kind| kind.parse::<Mime>().ok());
+    kind.is_some_and(|kind| kind.type_() == mime::MULTIPART && kind.subtype() == mime::FORM_DATA)
 }
 
 /// Corrects the answer to a form. If the policy does not allow the form, S3 answers AccessDenied,

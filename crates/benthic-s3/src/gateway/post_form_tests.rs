@@ -1,4 +1,4 @@
-use super::{FormHead, HEAD_BYTES_MAX, fields};
+use super::{FormHead, HEAD_BYTES_MAX, fields, is_form};
 use benthic_testkit::random::Rng;
 use benthic_testkit::seed;
 use hyper::Method;
@@ -46,6 +46,22 @@ fn damaged_forms_never_panic() {
         }
         let found = fields(form, "b").unwrap_or_default();
         assert!(found.len() <= 2, "{}={seed}", seed::VARIABLE);
+    }
+}
+
+#[test]
+fn only_a_form_passes_for_a_form() {
+    let is_form = |kinds: &[&'static str]| {
+        let mut headers = HeaderMap::new();
+        for kind in kinds {
+            headers.append(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        is_form(&Method::POST, &headers)
+    };
+    let form = "multipart/form-data; boundary=b";
+    assert!(is_form(&[form]) && is_form(&["Multipart/Form-Data"]));
+    for kinds in [&[] as &[&str], &["text/plain"], &["multipart/form-datax; boundary=b"], &[form, form]] {
+        assert!(!is_form(kinds), "{kinds:?}");
     }
 }
 

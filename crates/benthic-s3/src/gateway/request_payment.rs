@@ -16,7 +16,8 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 
-const HEADER: &str = "x-amz-request-payer";
+/// The header by which the caller declares that it pays.
+pub(super) const HEADER: &str = "x-amz-request-payer";
 
 /// Refuses callers from other accounts that do not declare that they pay.
 ///
