@@ -265,7 +265,9 @@ impl Gateway {
         if exec::requested_call(&request)?.is_some() {
             return Err(s3_error!(InvalidRequest, "the result of a method is known only to a GET"));
         }
-        let (access, object, _, requested, encryption) = find_object!(self, request, false, false);
+        // A checksum tells about the data. For data under SSE-KMS, it needs the key, as on AWS.
+        let needs_key = request.input.checksum_mode.is_some();
+        let (access, object, _, requested, encryption) = find_object!(self, request, false, needs_key);
         let input = &request.input;
         let lock = access.visible_lock(&request, &object, On::object(&input.key, input.version_id.as_ref()));
         let mut output = object_output!(

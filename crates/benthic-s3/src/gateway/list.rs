@@ -2,6 +2,7 @@
 
 use super::auth::{Authorized, On};
 use super::checksums::{StoredChecksum, set_checksum};
+use super::encryption::{CustomerHeaders, SealedBy, sealing_of};
 use super::multipart::{initiator, upload_id};
 use super::object_headers::class_name;
 use super::public_access::object_owner;
@@ -340,6 +341,11 @@ impl Gateway {
             .await?;
         let id = upload_id(&input.upload_id)?;
         let upload = self.sal.upload(&access.bucket, &input.key, id).await.map_err(error::upload)?;
+        // The checksums of parts tell about the data.
+        if matches!(sealing_of(&upload.attributes)?, Some(SealedBy::Kms { .. })) {
+            let none = CustomerHeaders::default();
+            self.open_data_key(&request, &access.bucket, &input.key, &upload.attributes, none).await?;
+        }
         let marker = input.part_number_marker.unwrap_or(0);
         let after = u16::try_from(marker)
             .map_err(|_| s3_error!(InvalidArgument, "part-number-marker is not a part number"))?;

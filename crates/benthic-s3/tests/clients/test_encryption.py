@@ -365,7 +365,15 @@ def test_only_those_who_may_use_a_key_do(gateway, s3, bucket, kms_key, member, o
     limit(s3=policy(may_s3))
     assert ann.get_object(Bucket=bucket, Key="plain")["Body"].read() == b"data"
     assert code_of(ann.get_object, Bucket=bucket, Key="a") == denied
+    # Checksums tell about the data.
+    head = lambda **given: ann.head_object(Bucket=bucket, Key="a", **given)
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="parts", **kms)["UploadId"]
+    parts = lambda: ann.list_parts(Bucket=bucket, Key="parts", UploadId=upload)
+    assert head()["SSEKMSKeyId"] == arn(kms_key)
+    assert (code_of(head, ChecksumMode="ENABLED"), code_of(parts)) == (("403", 403), denied)
     limit(kms=policy(may_read))
+    assert "ChecksumType" in head(ChecksumMode="ENABLED")
+    parts()
     assert ann.get_object(Bucket=bucket, Key="a")["Body"].read() == b"data"
     assert code_of(ann.put_object, Bucket=bucket, Key="b", Body=b"data", **kms) == denied
     limit(kms=policy(may_read | {"Action": "kms:*", "Resource": "arn:aws:kms:*:*:key/*"}))
