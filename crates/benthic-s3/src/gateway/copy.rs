@@ -127,6 +127,7 @@ impl Gateway {
             && !replaces_tags
             && input.checksum_algorithm.is_none()
             && input.storage_class.is_none()
+            && input.website_redirect_location.is_none()
             && !headers.is_given()
         {
             return Err(s3_error!(
@@ -364,7 +365,8 @@ async fn transfer(
     }
 }
 
-/// The attributes of a copy. The ACL and the owner are not copied.
+/// The attributes of a copy. The ACL, the owner and the redirect of a website are not copied, as on
+/// AWS: policies see those of the request.
 fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replaces_tags: bool) -> Attributes {
     let tags = given.remove(names::TAGS);
     let mut attributes = if replaces {
@@ -372,7 +374,7 @@ fn attributes(source: &Attributes, mut given: Attributes, replaces: bool, replac
     } else {
         let mut copied = source.clone();
         copied.remove(names::TAGS);
-        for name in [names::ACL, names::OWNER] {
+        for name in [names::ACL, names::OWNER, names::WEBSITE_REDIRECT] {
             copied.remove(name);
             copied.extend(given.remove_entry(name));
         }

@@ -131,6 +131,18 @@ def test_copies(s3, bucket, code_of):
     assert code_of(copy, CopySourceIfMatch='"x"') == ("PreconditionFailed", 412)
 
 
+def test_a_copy_has_the_redirect_of_its_request(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"x", WebsiteRedirectLocation="/there", Metadata={"m": "1"})
+    copy = lambda key, **given: s3.copy_object(Bucket=bucket, Key=key, CopySource={"Bucket": bucket, "Key": "a"}, **given)
+    redirect = lambda key: s3.head_object(Bucket=bucket, Key=key).get("WebsiteRedirectLocation")
+    copy("b")
+    copy("c", WebsiteRedirectLocation="/here")
+    assert (redirect("a"), redirect("b"), redirect("c")) == ("/there", None, "/here")
+    # That is a change, so the copy may replace its source.
+    copy("a", WebsiteRedirectLocation="/here")
+    assert (redirect("a"), s3.head_object(Bucket=bucket, Key="a")["Metadata"]) == ("/here", {"m": "1"})
+
+
 def test_tags(s3, bucket, code_of):
     s3.put_object(Bucket=bucket, Key="a", Body=b"x", Tagging="b=2&a=1%20%2B")
     pairs = lambda: {tag["Key"]: tag["Value"] for tag in s3.get_object_tagging(Bucket=bucket, Key="a")["TagSet"]}
