@@ -15,7 +15,7 @@ use super::s3_control::Control;
 use super::service::Operations;
 use super::virtual_host::VirtualHosts;
 use super::website::Websites;
-use super::{Gateway, OBJECT_BYTES_MAX, s3_control};
+use super::{Gateway, OBJECT_BYTES_MAX, s3_control, xml_text};
 use crate::events::schedule::Wakeups;
 use crate::events::topic::Endpoints;
 use crate::sal::Sal;
@@ -418,7 +418,7 @@ impl Server {
         let mut answer = match form.is_some() && !has_length {
             // Without a length, `s3s` reads the file into memory before it checks the permissions.
             true => s3_error!(MissingContentLength).to_http_response().unwrap_or_default(),
-            false => self.service.call(request).await?,
+            false => xml_text::write_references(self.service.call(request).await?).await,
         };
         // `s3s` reports a document that cannot be read as a server error, and S3 Control as an
         // incomplete body. Return the actual cause.

@@ -7,6 +7,7 @@ use super::multipart::{initiator, upload_id};
 use super::object_headers::class_name;
 use super::public_access::object_owner;
 use super::versions::strong_etag;
+use super::xml_text::{escape, with_escapes};
 use super::{Gateway, acl, error, timestamp};
 use crate::sal::{Entry, Id, KeyPosition, List, ListKind, ListPosition, ListedVersion, Part};
 use crate::seal::{hex, unhex};
@@ -16,7 +17,7 @@ use s3s::dto::{
     ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
     MultipartUpload, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass, StorageClass,
 };
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 const ENTRIES_MAX: i32 = 1_000;
 const PARTS_MAX: i32 = 1_000;
@@ -66,7 +67,7 @@ struct Page {
 impl Page {
     fn encode(&self, text: impl Into<String>) -> String {
         let text = text.into();
-        if self.encodes { encode(&text) } else { text }
+        if self.encodes { encode(&text) } else { escape(text) }
     }
 
     fn encoded_opt(&self, text: Option<&str>) -> Option<String> {
@@ -163,14 +164,17 @@ impl Gateway {
         Ok(page)
     }
 
-    pub(super) async fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<ListObjectsOutput> {
+    pub(super) async fn list(
+        &self,
+        request: S3Request<ListObjectsInput>,
+    ) -> S3Result<S3Response<ListObjectsOutput>> {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let after = position_after(input.marker.as_deref());
         let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let last = page.entries.last().map(|entry| page.encode(entry.key()));
-        Ok(ListObjectsOutput {
+        Ok(with_escapes(ListObjectsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
             marker: Some(page.encode(input.marker.as_deref().unwrap_or_default())),
@@ -182,13 +186,13 @@ impl Gateway {
             next_marker: last.filter(|_| page.next.is_some()),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        })
+        }))
     }
 
     pub(super) async fn list_v2(
         &self,
         request: S3Request<ListObjectsV2Input>,
-    ) -> S3Result<ListObjectsV2Output> {
+    ) -> S3Result<S3Response<ListObjectsV2Output>> {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let after =
@@ -201,7 +205,7 @@ impl Gateway {
         let wanted = page_request!(input, ListKind::Objects, after, max_keys);
         let page = self.page(&access, wanted).await?;
         let owner = input.fetch_owner.unwrap_or(false).then_some(access.bucket.owner.as_str());
-        Ok(ListObjectsV2Output {
+        Ok(with_escapes(ListObjectsV2Output {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
             max_keys: Some(page.entries_max),
@@ -215,13 +219,13 @@ impl Gateway {
             encoding_type: input.encoding_type.clone(),
             start_after: page.encoded_opt(input.start_after.as_deref()),
             request_charged: None,
-        })
+        }))
     }
 
     pub(super) async fn list_versions(
         &self,
         request: S3Request<ListObjectVersionsInput>,
-    ) -> S3Result<ListObjectVersionsOutput> {
+    ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let within = non_empty(input.version_id_marker.as_deref()).map(|marker| {
@@ -263,7 +267,7 @@ impl Gateway {
             Some(KeyPosition::Version(number)) => Some(format!("{number:016x}")),
             _ => None,
         });
-        Ok(ListObjectVersionsOutput {
+        Ok(with_escapes(ListObjectVersionsOutput {
             name: Some(input.bucket.clone()),
             prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encode(input.key_marker.as_deref().unwrap_or_default())),
@@ -278,13 +282,13 @@ impl Gateway {
             delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        })
+        }))
     }
 
     pub(super) async fn list_uploads(
         &self,
         request: S3Request<ListMultipartUploadsInput>,
-    ) -> S3Result<ListMultipartUploadsOutput> {
+    ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = &request.input;
         let access = self.authorize_bucket(&request, &input.bucket, &input.expected_bucket_owner).await?;
         let key_marker = non_empty(input.key_marker.as_deref());
@@ -317,11 +321,11 @@ impl Gateway {
             Some(KeyPosition::Upload(upload)) => Some(upload.to_string()),
             _ => None,
         });
-        Ok(ListMultipartUploadsOutput {
+        Ok(with_escapes(ListMultipartUploadsOutput {
             bucket: Some(input.bucket.clone()),
             prefix: Some(page.encode(input.prefix.as_deref().unwrap_or_default())),
             key_marker: Some(page.encode(input.key_marker.as_deref().unwrap_or_default())),
-            upload_id_marker: Some(input.upload_id_marker.clone().unwrap_or_default()),
+            upload_id_marker: Some(escape(input.upload_id_marker.clone().unwrap_or_default())),
             next_key_marker: position.map(|position| page.encode(position.key)),
             next_upload_id_marker: next_upload,
             max_uploads: Some(page.entries_max),
@@ -331,10 +335,13 @@ impl Gateway {
             delimiter: page.encoded_opt(non_empty(input.delimiter.as_deref())),
             encoding_type: input.encoding_type.clone(),
             request_charged: None,
-        })
+        }))
     }
 
-    pub(super) async fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<ListPartsOutput> {
+    pub(super) async fn list_parts(
+        &self,
+        request: S3Request<ListPartsInput>,
+    ) -> S3Result<S3Response<ListPartsOutput>> {
         let input = &request.input;
         let access = self
             .authorize(&request, &input.bucket, &input.expected_bucket_owner, On::object(&input.key, None))
@@ -361,9 +368,9 @@ impl Gateway {
         let next = listed.last().map(|(number, _)| i32::from(*number));
         let checksum = StoredChecksum::of(&upload.attributes);
         let owner = object_owner(&access.bucket, &upload.attributes);
-        Ok(ListPartsOutput {
+        Ok(with_escapes(ListPartsOutput {
             bucket: Some(input.bucket.clone()),
-            key: Some(input.key.clone()),
+            key: Some(escape(input.key.clone())),
             upload_id: Some(input.upload_id.clone()),
             parts: Some(listed.iter().map(|(number, part)| listed_part(*number, part)).collect()),
             part_number_marker: Some(marker),
@@ -378,7 +385,7 @@ impl Gateway {
                 .map(|stored| ChecksumAlgorithm::from_static(stored.algorithm.name())),
             checksum_type: checksum.as_ref().map(StoredChecksum::checksum_type),
             ..ListPartsOutput::default()
-        })
+        }))
     }
 }
 

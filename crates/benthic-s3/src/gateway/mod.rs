@@ -56,6 +56,7 @@ mod versions;
 mod virtual_host;
 mod website;
 mod website_rules;
+mod xml_text;
 
 pub use auth::{KeyUse, Keys};
 pub use bucket_encryption::has_default_encryption;

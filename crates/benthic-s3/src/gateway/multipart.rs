@@ -15,6 +15,7 @@ use super::object_lock::default_retention;
 use super::on_put::response;
 use super::put::abort_write;
 use super::versions::{strong_etag, version_field};
+use super::xml_text::{escape, mark, with_escapes};
 use super::{Gateway, error, names};
 use crate::sal::limits::PART_NUMBER_MAX;
 use crate::sal::{Attributes, Change, Finish, Id, Part, PartId, PartRef, Upload, VersionId, Writer};
@@ -69,7 +70,7 @@ impl Gateway {
     pub(super) async fn begin_upload(
         &self,
         request: S3Request<CreateMultipartUploadInput>,
-    ) -> S3Result<CreateMultipartUploadOutput> {
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let input = &request.input;
         let NewObject { access, mut attributes, lock, class } = self
             .authorize_new_object(
@@ -112,7 +113,7 @@ impl Gateway {
             .map_err(error::bucket)?;
         let mut output = CreateMultipartUploadOutput {
             bucket: Some(input.bucket.clone()),
-            key: Some(input.key.clone()),
+            key: Some(escape(input.key.clone())),
             upload_id: Some(upload.to_string()),
             checksum_algorithm: checksum
                 .as_ref()
@@ -121,7 +122,7 @@ impl Gateway {
             ..CreateMultipartUploadOutput::default()
         };
         set_all_encryption!(output, encryption.as_ref());
-        Ok(output)
+        Ok(with_escapes(output))
     }
 
     pub(super) async fn put_part(
@@ -193,7 +194,7 @@ impl Gateway {
         }
         let upload = match upload {
             Err(failure) if *failure.code() == S3ErrorCode::NoSuchUpload => {
-                return self.repeat_completion(&access, input, id).await.map(S3Response::new);
+                return self.repeat_completion(&access, input, id).await.map(with_escapes);
             }
             upload => upload?,
         };
@@ -257,7 +258,7 @@ impl Gateway {
         let mut output = complete_output(&access, input, version, &etag, checksum.as_ref());
         output.expiration = expiration;
         set_encryption!(output, &sealing);
-        Ok(response(output, ran_at))
+        Ok(mark(response(output, ran_at)))
     }
 
     /// Finds an upload, and the bucket, if the caller may add a part to it or complete it.
@@ -353,8 +354,8 @@ fn complete_output(
 ) -> CompleteMultipartUploadOutput {
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(input.bucket.clone()),
-        key: Some(input.key.clone()),
-        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        key: Some(escape(input.key.clone())),
+        location: Some(escape(format!("/{}/{}", input.bucket, input.key))),
         e_tag: Some(strong_etag(etag)),
         version_id: version_field(access.bucket.versioning, version),
         checksum_type: checksum.map(StoredChecksum::checksum_type),
