@@ -532,11 +532,19 @@ mod oracle {
         effects
     }
 
+    /// Whether the policy of a bucket allows something to everybody.
+    pub fn is_public(policy: &Value) -> bool {
+        let opens = |one: &Value| one["Effect"] == "Allow" && all(&one["Principal"]["AWS"]).contains(&"*");
+        policy["Statement"].as_array().unwrap().iter().any(opens)
+    }
+
     /// The decision about a bucket of the account `lab`, by the effects of the bucket's policy, of
-    /// the caller's own policy, of the boundary and of the policy of the session.
+    /// the caller's own policy, of the boundary and of the policy of the session. The policy may
+    /// count only for `lab`, and an access control list may allow the action.
     pub fn decision(
         bucket: &[(String, Named)],
         [identity, boundary, session]: &[Option<Vec<(String, Named)>>; 3],
+        (is_restricted, acl_allows): (bool, bool),
         account: Option<&str>,
     ) -> Decision {
         let denies = |effects: &[(String, Named)]| effects.iter().any(|(effect, _)| effect == "Deny");
@@ -549,10 +557,11 @@ mod oracle {
         let is_within_limits = is_open(boundary) && is_open(session);
         let own = account.is_some() && is_open(identity) && is_within_limits;
         let is_named = |how| bucket.iter().any(|(_, named)| *named == how);
+        let by_others = acl_allows || !(bucket.is_empty() || is_restricted);
         let allowed = match account {
-            None => !bucket.is_empty(),
+            None => by_others,
             Some("lab") => own || is_named(Named::Caller) || (is_named(Named::Role) && is_within_limits),
-            Some(_) => own && !bucket.is_empty(),
+            Some(_) => own && by_others,
         };
         if allowed { Decision::Allowed } else { Decision::NotAllowed }
     }
@@ -648,7 +657,7 @@ proptest! {
         ]),
         action in prop::sample::select(vec!["s3:GetObject", "s3:PutObject", "s3:ListBucket"]),
         resource in prop::sample::select(vec!["arn:aws:s3:::b", "arn:aws:s3:::b/home/ann", "arn:aws:s3:::b/x"]),
-        username in any::<bool>(),
+        (restricts, acl_allows, username) in any::<(bool, bool, bool)>(),
         prefix in prop::option::of(
             prop::collection::vec(prop::sample::select(vec!["home/ann/", "hat", "x"]), 0..3)
         ),
@@ -661,7 +670,9 @@ proptest! {
         let own = own.map(|policy| policy.filter(|_| caller.is_some()));
         let of = |policy: &Value| oracle::effects(policy, caller, action, resource, &facts);
         let effects = [0, 1, 2].map(|index| own[index].as_ref().map(of));
-        let expected = oracle::decision(&of(&bucket), &effects, caller.map(|(account, _, _)| account));
+        let settings = (restricts && oracle::is_public(&bucket), acl_allows);
+        let account = caller.map(|(account, _, _)| account);
+        let expected = oracle::decision(&of(&bucket), &effects, settings, account);
         let policy = Document::of_bucket(&bucket.to_string(), "b").unwrap();
         let [identity, boundary, session] =
             own.map(|policy| policy.map(|policy| Document::of_identity(&policy.to_string()).unwrap()));
@@ -677,7 +688,9 @@ proptest! {
         };
         let facts = Known(facts);
         let request = Request { caller: &sender, action, resource, facts: &facts };
-        let rules = Rules { bucket_policy: Some(&policy), rights: &rights, ..of_lab() };
+        let restricts_public_policy = restricts;
+        let bucket_policy = Some(&policy);
+        let rules = Rules { bucket_policy, restricts_public_policy, acl_allows, rights: &rights, ..of_lab() };
         prop_assert_eq!(decide(&request, &rules), expected);
     }
 }
