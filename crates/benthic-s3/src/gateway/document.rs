@@ -113,7 +113,8 @@ impl Document {
         headers: &HeaderMap,
     ) -> Option<S3Result<Document>> {
         let has = |names: &[&str]| {
-            query.split('&').any(|pair| names.contains(&pair.split('=').next().unwrap_or(pair)))
+            // `s3s` decodes the names, too.
+            url::form_urlencoded::parse(query.as_bytes()).any(|(name, _)| names.contains(&&*name))
         };
         let is_list = *method == Method::POST && has(&["uploadId"]);
         let is_document = match *method {

@@ -160,6 +160,7 @@ fn every_request_with_a_document_is_checked() {
         (Method::PUT, "publicAccessBlock=&x-id=PutPublicAccessBlock", true, true),
         (Method::PUT, "retention&versionId=1", false, true),
         (Method::PUT, "legal-hold", false, true),
+        (Method::PUT, "%74agging=", false, true),
         (Method::PUT, "", false, false),
         (Method::PUT, "partNumber=1&uploadId=2", false, false),
         (Method::POST, "select&select-type=2", false, true),
