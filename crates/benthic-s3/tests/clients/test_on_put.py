@@ -10,6 +10,7 @@ import raw
 from gateway import running
 from target import running_target, wait_until
 from test_events import create_target, notify, rule, status
+from test_policies import other, policy, statement  # noqa: F401
 
 MIB = 1 << 20
 SUM = ["digest.compute", "--input", "sha256", "--metadata", "sha256"]
@@ -116,6 +117,26 @@ def test_copies_parts_and_encrypted_objects(gateway, s3, bucket):
         s3.complete_multipart_upload(Bucket=bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts})
         assert metadata(s3, bucket, key) == {"sha256": sha256(data + b"the end")}
         assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == data + b"the end"
+
+
+def test_a_rule_reads_nothing_for_others(gateway, s3, bucket, other, code_of):  # noqa: F811
+    """A rule acts for the operator, so callers must not have it read data that they may not read."""
+    eve, _ = other
+    secret = f"{bucket}-secret"
+    s3.create_bucket(Bucket=secret)
+    s3.put_object(Bucket=secret, Key="a", Body=b"secret")
+    gateway.run("on-put", bucket, *SUM, "--prefix", "raw/")
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, ["s3:PutObject", "s3:GetObject"], "/raw/*")))
+    copy = {"Bucket": bucket, "Key": "raw/a", "CopySource": f"{secret}/a"}
+    assert code_of(eve.copy_object, **copy) == ("AccessDenied", 403)
+    upload = eve.create_multipart_upload(Bucket=bucket, Key="raw/a")["UploadId"]
+    assert code_of(eve.upload_part_copy, **copy, UploadId=upload, PartNumber=1) == ("AccessDenied", 403)
+    # Nor do they choose the result of the method.
+    forged = {"Metadata": {"sha256": "forged"}}
+    eve.put_object(Bucket=bucket, Key="raw/b", Body=b"mine", **forged)
+    eve.copy_object(Bucket=bucket, Key="raw/c", CopySource=f"{bucket}/raw/b", MetadataDirective="REPLACE", **forged)
+    found = {entry["Key"]: metadata(s3, bucket, entry["Key"]) for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]}
+    assert found == dict.fromkeys(["raw/b", "raw/c"], {"sha256": sha256(b"mine")})
 
 
 def test_a_refused_object_is_not_there(gateway, s3, bucket, code_of):
