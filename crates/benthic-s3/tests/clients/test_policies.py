@@ -1,6 +1,7 @@
 """Policies of buckets and users, access control lists, and the settings that limit both."""
 
 import datetime
+import hashlib
 import json
 import time
 
@@ -168,6 +169,17 @@ def test_conditions_see_the_age_of_a_presigned_url(gateway, s3, bucket):
         assert fetch(gateway, "GET", get)[0] == status, age_ms
         # The signature does not cover this header, which is almost that of a form.
         assert fetch(gateway, "POST", begin, {"Content-Type": "multipart/form-datax; boundary=b"})[0] == status, age_ms
+
+
+def test_a_presigned_url_signs_no_data(gateway, s3, bucket):
+    path = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "a"}, ExpiresIn=600).removeprefix(gateway.url)
+    unsigned = {"StringEquals": {"s3:x-amz-content-sha256": "UNSIGNED-PAYLOAD"}}
+    s3.put_bucket_policy(Bucket=bucket, Policy=policy(statement(bucket, "s3:PutObject", effect="Deny", Condition=unsigned)))
+    for given in ({}, {"x-amz-content-sha256": hashlib.sha256(b"x").hexdigest()}):
+        assert raw.send(gateway, "PUT", path, b"x", given) == (403, "AccessDenied")
+    assert raw.send_signed(gateway, "PUT", f"/{bucket}/a", b"x")[0] == 200
+    given = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD"}
+    assert raw.send_signed(gateway, "PUT", f"/{bucket}/a", b"x", given) == (403, "AccessDenied")
 
 
 def test_a_policy_can_demand_conditional_writes(gateway, s3, bucket, code_of):
