@@ -12,6 +12,7 @@ use super::metrics::Metrics;
 use super::public_access::{is_of_writer, object_owner};
 use super::request_facts::RequestFacts;
 use super::service::{Permission, permission};
+use super::signature_time::check_time;
 use super::tags::Pairs;
 use super::{Gateway, error, exec, names, public_access, request_payment};
 use crate::identity::{Caller, Federated, Identities, Lookup, PolicyTexts, Refusal};
@@ -271,6 +272,9 @@ impl Access {
         self.metrics.operation(operation);
         let (caller, path, id, federated, issued_ms, rights) = match credentials {
             Some(credentials) => {
+                if operation != "PostObject" {
+                    check_time(headers, query, self.environment.unix_ms())?;
+                }
                 let request = KeyUse { operation, object, query };
                 let token = session_token(headers, query);
                 let key =

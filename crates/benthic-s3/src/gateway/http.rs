@@ -15,7 +15,7 @@ use super::s3_control::Control;
 use super::service::Operations;
 use super::virtual_host::VirtualHosts;
 use super::website::Websites;
-use super::{Gateway, OBJECT_BYTES_MAX, s3_control, xml_text};
+use super::{Gateway, OBJECT_BYTES_MAX, s3_control, signature_time, xml_text};
 use crate::events::schedule::Wakeups;
 use crate::events::topic::Endpoints;
 use crate::sal::Sal;
@@ -168,6 +168,7 @@ impl Server {
         config.aws_chunked_stream_max_chunk_size = SIGNED_PIECE_BYTES_MAX;
         config.sig_v4_allowed_services = ["s3", "iam", "sts", "sns"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
+        config.presigned_url_max_skew_time_secs = signature_time::FORM_S_MAX;
         // As on AWS, the parameter `x-id` does not choose the operation. Otherwise a PutObject could
         // have the headers of a copy, which policies see, and a document could escape its checks.
         config.operation_id_routing = false;

@@ -50,6 +50,7 @@ mod request_payment;
 mod s3_control;
 mod select;
 mod service;
+mod signature_time;
 pub mod single_flight;
 pub(crate) mod tags;
 mod versions;

@@ -4,8 +4,9 @@ use super::auth::{Peer, Sender};
 use super::date_header::AMZ_DATE;
 use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
+use super::signature_time::amz_date_ms;
 use super::tags::Pairs;
-use super::{exec, post_form, tags, timestamp, unix_ms};
+use super::{exec, post_form, tags, timestamp};
 use crate::identity::{Caller, Federated, ROOT_USER};
 use crate::lifecycle::DAY_MS;
 use crate::policy::Facts;
@@ -14,7 +15,7 @@ use hyper::Method;
 use hyper::header::{AsHeaderName, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
 use hyper::http::Extensions;
 use s3s::S3Request;
-use s3s::dto::{CopySource, Timestamp, TimestampFormat};
+use s3s::dto::{CopySource, TimestampFormat};
 use std::sync::Arc;
 
 /// Maximum size of a fact that changes nothing about the request, in bytes. A longer one would cost
@@ -248,14 +249,6 @@ pub(crate) fn date(unix_ms: u64) -> Option<String> {
     let mut text = Vec::new();
     timestamp(unix_ms).format(TimestampFormat::DateTime, &mut text).ok()?;
     String::from_utf8(text).ok()
-}
-
-/// The time in the form of `x-amz-date`, in milliseconds since 1970.
-fn amz_date_ms(text: &str) -> Option<u64> {
-    let part = |from: usize, to: usize| text.get(from..to);
-    let (day, time) = ([part(0, 4)?, part(4, 6)?, part(6, 8)?], [part(9, 11)?, part(11, 13)?, part(13, 15)?]);
-    let time = format!("{}T{}Z", day.join("-"), time.join(":"));
-    unix_ms(&Timestamp::parse(TimestampFormat::DateTime, &time).ok()?)
 }
 
 /// The facts about a caller, its connection and the time. `issued_ms` is the time at which its

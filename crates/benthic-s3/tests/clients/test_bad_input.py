@@ -103,6 +103,27 @@ def test_an_expired_url(gateway, s3, bucket):
     assert send(gateway, "GET", request.url.removeprefix(gateway.url)) == (403, "AccessDenied")
 
 
+@pytest.mark.parametrize("minutes", [-16, 16])
+def test_the_clock_of_a_client_may_be_off_by_15_minutes(gateway, s3, bucket, minutes):
+    clock = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(minutes=minutes)
+    identity, form = b"Action=GetCallerIdentity&Version=2011-06-15", {"Content-Type": "application/x-www-form-urlencoded"}
+    tags, account = f"/v20180820/tags/arn%3Aaws%3As3%3A%3A%3A{bucket}", {"x-amz-account-id": "main"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: clock.replace(tzinfo=None))
+        requests = [
+            ("PUT", f"/{bucket}/a", b"data", signed(gateway, "PUT", f"/{bucket}/a", b"data")),
+            ("POST", "/", identity, signed(gateway, "POST", "/", identity, form, service="sts")),
+            ("GET", tags, b"", signed(gateway, "GET", tags, headers=account)),
+        ]
+        url = s3.generate_presigned_url("list_objects_v2", {"Bucket": bucket}, ExpiresIn=3_600)
+    for request in requests:
+        assert send(gateway, *request) == (403, "RequestTimeTooSkewed"), request
+    # A URL says until when it is valid.
+    answer = send(gateway, "GET", url.removeprefix(gateway.url))
+    assert answer == (403, "RequestTimeTooSkewed") if minutes > 0 else answer[0] == 200
+    assert is_empty(s3, bucket)
+
+
 @pytest.mark.parametrize(
     "query, body",
     [("delete", b"<Delete><Object><Key>a</Key>"), ("delete", b"no xml"), ("delete", b"<Delete></Delete>"),

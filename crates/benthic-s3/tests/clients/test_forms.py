@@ -1,11 +1,13 @@
 """Uploads from browsers: HTML forms with a policy."""
 
 import base64
+import datetime
 import hashlib
 import json
 import re
 import uuid
 
+import botocore.auth
 import pytest
 from raw import is_empty, request
 
@@ -46,6 +48,16 @@ def test_a_form_creates_an_object(gateway, s3, bucket, policy):
     assert got["Body"].read() == b"data" * 50_000
     assert (got["ContentType"], got["Metadata"], got["CacheControl"]) == ("text/x", {"who": "ada"}, "max-age=5")
     assert got["ETag"] == f'"{hashlib.md5(b"data" * 50_000).hexdigest()}"'
+
+
+@pytest.mark.parametrize("days, expected", [(6, (204, b"")), (8, (403, "RequestTimeTooSkewed"))])
+def test_a_form_is_valid_long_after_its_signature(gateway, bucket, policy, days, expected):
+    earlier = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: earlier.replace(tzinfo=None))
+        fields = policy()
+    assert fields["x-amz-date"].startswith(earlier.strftime("%Y%m%dT%H%M"))
+    assert post(gateway, bucket, fields)[:2] == expected
 
 
 def test_a_key_may_have_the_files_name(gateway, s3, bucket, policy):

@@ -21,6 +21,7 @@ mod users;
 use self::policies::Verb;
 use super::auth::{Keys, refused, rights, session_token};
 use super::request_facts::{IamFacts, TargetFacts};
+use super::signature_time::check_time;
 use crate::events::topic::Endpoints;
 use crate::identity::{Caller, Identities, Identity, IdentityKind, identity_arn, is_temporary};
 use crate::policy::{Decision, Facts, Request, Rights, decide_for_caller};
@@ -274,6 +275,7 @@ impl S3Route for Iam {
             let service = service.filter(|service| matches!(service.as_str(), "iam" | "sts" | "sns"));
             let service = service.ok_or_else(unsigned)?;
             let access_key = credentials.ok_or_else(unsigned)?.access_key;
+            check_time(&facts.headers, "", facts.received_ms)?;
             let token = session_token(&facts.headers, "");
             let key =
                 self.keys.find(&access_key, token.as_deref()).await.map_err(failure)?.map_err(refused)?;
