@@ -74,6 +74,56 @@ def test_aws_creates_and_removes_buckets(aws):
     assert "made-by-aws" not in aws("s3", "ls")
 
 
+def test_aws_administers_buckets_and_users(own_gateway, tmp_path):
+    aws = program(own_gateway, tmp_path, "aws", f"{sys.prefix}/bin/aws")
+    api = lambda operation, bucket, *args: aws("s3api", operation, "--bucket", bucket, *args)
+    everything = {"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*"}
+    policy = lambda **changes: json.dumps({"Version": "2012-10-17", "Statement": [everything | changes]})
+    (tmp_path / "reef").write_text("reef")
+    (tmp_path / "key.bin").write_bytes(b"k" * 32)
+
+    aws("s3", "mb", "s3://photos")
+    key = own_gateway.run("kms", "key", "create", "main")[0]["id"]
+    for options in (["--sse"], ["--sse", "aws:kms", "--sse-kms-key-id", key], ["--sse-c", "AES256", "--sse-c-key", "fileb://key.bin"]):
+        aws("s3", "cp", "reef", "s3://photos/reef", *options)
+    aws("s3", "cp", "s3://photos/reef", "back", "--sse-c", "AES256", "--sse-c-key", "fileb://key.bin")
+    assert (tmp_path / "back").read_text() == "reef"
+    default = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
+    api("put-bucket-encryption", "photos", "--server-side-encryption-configuration", json.dumps(default))
+
+    api("put-bucket-policy", "photos", "--policy", policy(Principal="*"))
+    assert json.loads(api("get-bucket-policy-status", "photos"))["PolicyStatus"]["IsPublic"]
+    api("put-public-access-block", "photos", "--public-access-block-configuration", "BlockPublicAcls=true")
+    api("put-bucket-ownership-controls", "photos", "--ownership-controls", "Rules=[{ObjectOwnership=BucketOwnerPreferred}]")
+    api("put-object-acl", "photos", "--key", "reef", "--acl", "private")
+
+    rules = {"Rules": [{"ID": "scratch", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 7}}]}
+    api("put-bucket-lifecycle-configuration", "photos", "--lifecycle-configuration", json.dumps(rules))
+    target = own_gateway.run("events", "target", "create", "main/indexer", "--webhook", "http://127.0.0.1:9/")[0]["arn"]
+    events = {"TopicConfigurations": [{"TopicArn": target, "Events": ["s3:ObjectCreated:*"]}]}
+    api("put-bucket-notification-configuration", "photos", "--notification-configuration", json.dumps(events))
+    api("put-bucket-website", "photos", "--website-configuration", json.dumps({"IndexDocument": {"Suffix": "index.html"}}))
+
+    api("create-bucket", "records", "--object-lock-enabled-for-bucket")
+    lock = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 30}}}
+    api("put-object-lock-configuration", "records", "--object-lock-configuration", json.dumps(lock))
+    aws("s3", "cp", "reef", "s3://records/reef")
+    later = {"Mode": "GOVERNANCE", "RetainUntilDate": "2099-12-31T00:00:00Z"}
+    api("put-object-retention", "records", "--key", "reef", "--retention", json.dumps(later))
+    api("put-object-legal-hold", "records", "--key", "reef", "--legal-hold", "Status=ON")
+
+    aws("iam", "create-user", "--user-name", "bob")
+    assert json.loads(aws("iam", "create-access-key", "--user-name", "bob"))["AccessKey"]["Status"] == "Active"
+    aws("iam", "put-user-policy", "--user-name", "bob", "--policy-name", "read", "--policy-document", policy())
+    trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "arn:aws:iam::main:user/admin"}}
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+    role = json.loads(aws("iam", "create-role", "--role-name", "importer", "--assume-role-policy-document", trust))["Role"]["Arn"]
+    aws("iam", "attach-role-policy", "--role-name", "importer", "--policy-arn", "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess")
+    assert json.loads(aws("sts", "get-caller-identity"))["Arn"] == "arn:aws:iam::main:user/admin"
+    session = json.loads(aws("sts", "assume-role", "--role-arn", role, "--role-session-name", "import-1"))
+    assert session["AssumedRoleUser"]["Arn"] == "arn:aws:sts::main:assumed-role/importer/import-1"
+
+
 def test_rclone_copies_checks_and_synchronises(rclone, s3, bucket, tmp_path):
     tree = tmp_path / "tree"
     make_tree(tree)
