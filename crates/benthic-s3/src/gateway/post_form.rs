@@ -5,6 +5,8 @@
 //! there, with the parser of `s3s`. With another parser, a field that only one of them finds would
 //! escape the form's policy, which `s3s` checks for the fields that it finds.
 
+use super::date_header::AMZ_DATE;
+use super::signature_time::amz_date_ms;
 use super::{request_payment, tags};
 use bytes::Bytes;
 use futures::{FutureExt, stream};
@@ -27,6 +29,10 @@ pub(super) struct FormHead {
     /// `None` after the fields were read.
     data: Mutex<Option<Vec<u8>>>,
 }
+
+/// When a form was signed, in milliseconds since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct SignedAt(pub u64);
 
 impl FormHead {
     /// The form of a request, whose body has not been read yet.
@@ -59,7 +65,7 @@ impl FormHead {
 /// `MalformedPOSTRequest`, `MalformedXML`.
 pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<()> {
     let malformed = || s3_error!(MalformedPOSTRequest, "a form must begin with its fields");
-    let head = request.extensions.get::<Arc<FormHead>>().ok_or_else(malformed)?;
+    let head = request.extensions.get::<Arc<FormHead>>().cloned().ok_or_else(malformed)?;
     let data = head.data.lock().clone().ok_or_else(malformed)?;
     let fields = fields(data, &head.boundary).ok_or_else(malformed)?;
     // As for other fields, the last one of a name counts.
@@ -80,6 +86,11 @@ pub(super) fn add_fields(request: &mut S3Request<PostObjectInput>) -> S3Result<(
             return Err(s3_error!(InvalidRequest, "a form has the field tagging or x-amz-tagging, not both"));
         }
         input.tagging = Some(tags::header_of(document)?);
+    }
+    // `s3s` has compared the date with the signature. Of several, another one can only be older.
+    let dates = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(AMZ_DATE));
+    if let Some(signed_ms) = dates.filter_map(|(_, date)| amz_date_ms(date)).min() {
+        request.extensions.insert(SignedAt(signed_ms));
     }
     *head.data.lock() = None;
     Ok(())

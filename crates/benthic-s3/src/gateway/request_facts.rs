@@ -4,6 +4,7 @@ use super::auth::{Peer, Sender};
 use super::date_header::AMZ_DATE;
 use super::encryption::{self, SealedBy};
 use super::object_lock::{legal_hold_name, mode_name};
+use super::post_form::SignedAt;
 use super::signature_time::amz_date_ms;
 use super::tags::Pairs;
 use super::{exec, post_form, tags, timestamp};
@@ -110,12 +111,12 @@ impl<'r> RequestFacts<'r> {
         }
     }
 
-    /// When the request was signed. Nothing here knows the fields of a form.
+    /// When the request was signed.
     fn signed_ms(&self) -> Option<u64> {
         let time = match self.auth_type()? {
             "REST-QUERY-STRING" => self.query_value("X-Amz-Date")?,
             "REST-HEADER" => self.header(AMZ_DATE)?,
-            _ => return None,
+            _ => return self.extensions.get::<SignedAt>().map(|signed| signed.0),
         };
         amz_date_ms(&time)
     }

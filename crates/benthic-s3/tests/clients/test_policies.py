@@ -161,12 +161,14 @@ def test_conditions_see_the_age_of_a_presigned_url(gateway, s3, bucket):
     s3.put_object(Bucket=bucket, Key="a", Body=b"1")
     path = lambda call: s3.generate_presigned_url(call, {"Bucket": bucket, "Key": "a"}, ExpiresIn=600).removeprefix(gateway.url)
     get, begin = path("get_object"), path("create_multipart_upload")
+    fields = s3.generate_presigned_post(bucket, "b")["fields"]
     old = lambda age_ms: {"NumericGreaterThan": {"s3:signatureAge": str(age_ms)}}
     time.sleep(2)
     for age_ms, status in [(600_000, 200), (1_000, 403)]:
         denial = statement(bucket, ["s3:GetObject", "s3:PutObject"], effect="Deny", Condition=old(age_ms))
         s3.put_bucket_policy(Bucket=bucket, Policy=policy(denial))
         assert fetch(gateway, "GET", get)[0] == status, age_ms
+        assert post_form(gateway, bucket, fields)[0] == (204 if status == 200 else status), age_ms
         # The signature does not cover this header, which is almost that of a form.
         assert fetch(gateway, "POST", begin, {"Content-Type": "multipart/form-datax; boundary=b"})[0] == status, age_ms
 
