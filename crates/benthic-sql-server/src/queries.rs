@@ -109,6 +109,11 @@ impl Admission {
         Admission { slot: Arc::new(slot), workers, limit }
     }
 
+    /// The slot of the query, for a caller that keeps its rows for a client.
+    pub fn slot(&self) -> Arc<OwnedSemaphorePermit> {
+        Arc::clone(&self.slot)
+    }
+
     /// Does a part of the query before its rows, such as planning it.
     ///
     /// # Errors
@@ -138,7 +143,7 @@ impl Admission {
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let Admission { slot, workers, limit } = self;
         let task = workers.spawn(pump(rows, sender, limit, slot));
-        Ok(Rows { schema, receiver, limit, task: Some(task) })
+        Ok(Rows { schema, ahead: None, receiver, limit, task: Some(task) })
     }
 }
 
@@ -173,6 +178,8 @@ impl Planned {
 pub struct Rows {
     /// The columns, as they were described. Those of a batch may have similar types.
     pub schema: SchemaRef,
+    /// Rows that [`ready`](Rows::ready) received.
+    ahead: Option<RecordBatch>,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     limit: TimeLimit,
     task: Option<Task<()>>,
@@ -183,11 +190,23 @@ fn panicked(error: JoinError) -> Error {
 }
 
 impl Rows {
+    /// Waits until [`next`](Rows::next) returns at once. Cancelling the future loses no rows.
+    ///
+    /// # Errors
+    /// Errors of [`next`](Rows::next).
+    pub async fn ready(&mut self) -> Result<()> {
+        self.ahead = self.next().await?;
+        Ok(())
+    }
+
     /// The next rows; `None` after the last ones. Cancelling the future loses no rows.
     ///
     /// # Errors
     /// `LimitExceeded` when the query's time is over; errors of the query.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.ahead.take() {
+            return Ok(Some(batch));
+        }
         let next = async {
             if let Some(batch) = self.receiver.recv().await {
                 return batch.map(Some);

@@ -1,10 +1,14 @@
 """Queries over Arrow Flight SQL, with the ADBC driver."""
 
+import concurrent.futures
+import contextlib
 import threading
 import time
 
 import adbc_driver_manager
+import psycopg
 import pyarrow
+import pyarrow.flight
 import pytest
 from conftest import ROWS
 from server import running
@@ -107,3 +111,91 @@ def test_the_time_limit_is_enforced(store):
         with pytest.raises((pyarrow.ArrowException, adbc_driver_manager.Error, OSError), match="time limit"):
             for _ in reader:
                 pass
+
+
+@contextlib.contextmanager
+def polling(server, key=None):
+    """A cursor whose `adbc_execute_partitions` polls its query."""
+    with server.flight(key) as connection, connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{adbc_driver_manager.StatementOptions.INCREMENTAL.value: "true"})
+        yield cursor
+
+
+def progress(cursor):
+    """The progress of a query that another thread polls, and the query, as soon as they are known."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        part = cursor.adbc_statement.get_option_float(adbc_driver_manager.StatementOptions.PROGRESS.value)
+        query = cursor.adbc_statement.get_option_bytes("adbc.flight.sql.statement.exec.last_flight_info")
+        if part and query:
+            return part, query
+        time.sleep(0.05)
+    raise AssertionError("the client saw no progress")
+
+
+def cancel(server, key, query):
+    """Cancels a query from another connection. Returns whether the server did so."""
+    with pyarrow.flight.connect(server.flight_url) as client:
+        options = pyarrow.flight.FlightCallOptions(headers=[client.authenticate_basic_token(*key)])
+        length, size = bytearray(), len(query)
+        while size > 127:
+            length.append(size & 127 | 128)
+            size >>= 7
+        request = b"\x0a" + bytes([*length, size]) + query
+        (answer,) = client.do_action(("CancelFlightInfo", request), options)
+        return {b"\x08\x01": True, b"\x08\x03": False}[answer.body.to_pybytes()]
+
+
+def test_a_client_polls_a_query_and_reads_its_rows(server):
+    sql = "SELECT id, city FROM lake.trips WHERE id > $1 ORDER BY id"
+    with polling(server) as cursor:
+        (partition,), schema = cursor.adbc_execute_partitions(sql, (1,))
+        assert schema.names == ["id", "city"]
+        assert cursor.adbc_execute_partitions(sql)[0] == []
+        cursor.adbc_read_partition(partition)
+        assert cursor.fetchall() == [(2, "Rome"), (3, None)]
+        with pytest.raises(adbc_driver_manager.Error, match="no such query; the server ends one"):
+            cursor.adbc_read_partition(partition)
+        # More rows than the server holds.
+        (partition,), _ = cursor.adbc_execute_partitions("SELECT * FROM lake.many")
+        cursor.adbc_read_partition(partition)
+        assert cursor.fetch_arrow_table().num_rows == ROWS
+
+
+def test_polls_report_errors(server):
+    with polling(server) as cursor, pytest.raises(adbc_driver_manager.Error, match="(?i)divide by zero"):
+        cursor.adbc_execute_partitions("SELECT 1 / (id - 2) FROM lake.trips")
+
+
+def test_a_polled_query_has_progress_and_only_its_user_can_cancel_it(store):
+    # The limit ends the query if the test fails.
+    with running(store, "--query-seconds-max", "60") as server, polling(server) as cursor:
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            partitions = thread.submit(cursor.adbc_execute_partitions, SLOW)
+            part, query = progress(cursor)
+            assert 0 < part <= 1
+            assert not cancel(server, store.key("main/bob"), query)
+            assert cancel(server, server.key, query)
+            with pytest.raises(adbc_driver_manager.Error, match="client canceled the query|no such query"):
+                partitions.result(30)
+            assert not cancel(server, server.key, query)
+
+
+def test_a_user_cannot_read_the_query_of_another(server, store):
+    with polling(server) as cursor, polling(server, store.key("main/bob")) as other:
+        (partition,), _ = cursor.adbc_execute_partitions("SELECT 7")
+        with pytest.raises(adbc_driver_manager.Error, match="no such query"):
+            other.adbc_read_partition(partition)
+        cursor.adbc_read_partition(partition)
+        assert cursor.fetchall() == [(7,)]
+
+
+def test_a_polled_query_counts_until_its_rows_are_read(store):
+    options = ["--user-queries-max", "1", "--query-seconds-max", "3"]
+    with running(store, *options) as server, polling(server) as cursor, server.connect() as connection:
+        (partition,), _ = cursor.adbc_execute_partitions("SELECT 7")
+        with pytest.raises(psycopg.Error, match="too many running queries"):
+            connection.execute("SELECT 1")
+        cursor.adbc_read_partition(partition)
+        assert cursor.fetchall() == [(7,)]
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]

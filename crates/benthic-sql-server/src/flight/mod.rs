@@ -3,6 +3,7 @@
 mod credentials;
 mod known_types;
 mod metadata;
+mod polling;
 mod queries;
 mod service;
 
@@ -11,7 +12,8 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use benthic_core::{Action, Environment, Error, ErrorKind, Result};
 use credentials::Credentials;
 use futures::stream;
-use queries::Queries;
+use polling::Polling;
+use queries::{Queries, forget_polled};
 use service::Service;
 use std::io;
 use std::pin::Pin;
@@ -61,7 +63,9 @@ impl FlightServer {
         mut stop: watch::Receiver<bool>,
     ) -> Result<()> {
         let credentials = Credentials::new(self.users, self.environment.clone())?;
-        let service = Service { credentials, queries: Queries::new(self.environment) };
+        let queries = Queries::new(self.environment);
+        let forget = forget_polled(Arc::clone(&queries.polled));
+        let service = Polling(Service { credentials, queries });
         let service = FlightServiceServer::new(service).max_decoding_message_size(REQUEST_BYTES_MAX);
         let (accepted, mut incoming) = mpsc::channel(1);
         let accept = tokio::spawn(accept(listener, self.tls, connections_max, accepted));
@@ -84,6 +88,7 @@ impl FlightServer {
                 Error::io(Action::Admin, "cannot serve Flight SQL", io::Error::other(error))
             }),
             () = stop => Ok(()),
+            () = forget => Ok(()),
         }
     }
 }

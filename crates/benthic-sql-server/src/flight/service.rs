@@ -36,7 +36,7 @@ use std::sync::Arc;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-type Answer<T> = Result<Response<T>, Status>;
+pub type Answer<T> = Result<Response<T>, Status>;
 type DoGet = Answer<<Service as FlightService>::DoGetStream>;
 
 /// The name of the action that cancels a query, in newer clients.
@@ -66,8 +66,10 @@ impl Service {
 
     fn cancel_all(&self, user: &User, info: &FlightInfo) -> CancelStatus {
         let tickets = info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref());
-        let ids = tickets.filter_map(|ticket| {
-            match Command::try_from(Any::decode(&*ticket.ticket).ok()?).ok()? {
+        // A query that the client polls has no ticket before its first rows.
+        let descriptor = info.flight_descriptor.iter().map(|descriptor| &descriptor.cmd);
+        let ids = tickets.map(|ticket| &ticket.ticket).chain(descriptor).filter_map(|command| {
+            match Command::try_from(Any::decode(&**command).ok()?).ok()? {
                 Command::TicketStatementQuery(ticket) => Some(ticket.statement_handle),
                 Command::CommandPreparedStatementQuery(query) => Some(query.prepared_statement_handle),
                 _ => None,
