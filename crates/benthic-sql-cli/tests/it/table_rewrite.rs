@@ -220,11 +220,18 @@ fn a_compaction_puts_rows_in_z_order() {
     home.ok(&["compact", "lake/t", "--z-order", "c,d,b,x"]);
     assert_eq!(sql(&home, all).remove(0), before);
     assert_eq!(home.json(&["fsck", "lake/t"])[0]["findings"], json!([]));
-    for (status, columns, message) in
-        [(6, "a", "two to four columns"), (6, "a,e", "no such column"), (6, "a,b,c,d,x", "by four columns")]
-    {
+    for (status, columns, message) in [
+        (6, "a", "two to four columns"),
+        (6, "a,e", "no such column"),
+        (6, "a,a", "by a column twice column=a"),
+        (6, "a,b,c,d,x", "by four columns"),
+    ] {
         let told = home.fails(status, &["compact", "lake/t", "--z-order", columns]);
         assert!(told.contains(message), "{columns}: {told}");
+    }
+    for columns in ["", "a,,b", "a, "] {
+        let told = home.fails(2, &["compact", "lake/t", "--z-order", columns]);
+        assert!(told.contains("--z-order") && told.contains("has an empty name"), "{columns}: {told}");
     }
     let told = home.fails(2, &["compact", "lake/t", "--z-order", "a,b", "--cluster-by", "a"]);
     assert!(told.contains("cannot be used with"), "{told}");

@@ -3,7 +3,7 @@
 
 use super::limits::LimitArgs;
 use super::rewriting::{Done, rewrite_groups};
-use super::{TableAddress, count, line};
+use super::{TableAddress, column_name, count, line};
 use benthic_core::Result;
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
@@ -38,10 +38,16 @@ pub struct CompactArgs {
     #[arg(long)]
     all: bool,
     /// Cluster the rows of all objects by up to four columns
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = column_name)]
     cluster_by: Option<Vec<String>>,
     /// Cluster the rows of all objects by two to four columns, in Z-order
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "cluster_by")]
+    #[arg(
+        long,
+        value_name = "COLUMN,...",
+        value_delimiter = ',',
+        value_parser = column_name,
+        conflicts_with = "cluster_by"
+    )]
     z_order: Option<Vec<String>>,
     #[command(flatten)]
     limits: LimitArgs,
@@ -50,11 +56,9 @@ pub struct CompactArgs {
 impl CompactArgs {
     fn cluster(&self, schema: &TableSchema) -> Result<Option<Cluster>> {
         let memory_bytes = self.limits.options().buffer_bytes_max;
-        let trimmed =
-            |names: &[String]| names.iter().map(|name| name.trim().to_owned()).collect::<Vec<String>>();
         match (&self.cluster_by, &self.z_order) {
-            (Some(names), _) => Cluster::new(trimmed(names), memory_bytes, schema).map(Some),
-            (None, Some(names)) => Cluster::z_order(trimmed(names), memory_bytes, schema).map(Some),
+            (Some(names), _) => Cluster::new(names.clone(), memory_bytes, schema).map(Some),
+            (None, Some(names)) => Cluster::z_order(names.clone(), memory_bytes, schema).map(Some),
             (None, None) => Ok(None),
         }
     }

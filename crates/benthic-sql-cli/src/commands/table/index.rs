@@ -1,6 +1,6 @@
 //! `benthic table index`: adds, builds, rebuilds and drops indexes.
 
-use super::{TableAddress, count, line, with_separators};
+use super::{TableAddress, column_name, count, line, with_separators};
 use benthic_core::Result;
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
@@ -33,13 +33,13 @@ pub struct IndexArgs {
     /// The table: POOL/TABLE
     table: TableAddress,
     /// The columns of a new index, in order; without them, builds the missing parts of all indexes
-    #[arg(value_name = "COLUMN,...", value_delimiter = ',', conflicts_with = "drop")]
+    #[arg(value_name = "COLUMN,...", value_delimiter = ',', value_parser = column_name, conflicts_with = "drop")]
     columns: Vec<String>,
     /// Add an index over the words of this column
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["columns", "drop", "drop_text"])]
     text: Option<String>,
     /// Drop the index over these columns
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = column_name)]
     drop: Vec<String>,
     /// Drop the index over the words of this column
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["columns", "drop"])]
@@ -50,7 +50,7 @@ pub struct IndexArgs {
 }
 
 fn names(columns: &[String]) -> Vec<&str> {
-    columns.iter().map(|name| name.trim()).collect()
+    columns.iter().map(String::as_str).collect()
 }
 
 pub async fn run(args: IndexArgs, session: &Session) -> Outcome {

@@ -1,5 +1,6 @@
 //! The layout of data objects on the command line, for `create`, `rewrite` and `show`.
 
+use super::column_name;
 use benthic_program::units::{self, parse_size};
 use benthic_table::{Codec, Layout, LayoutChange, TableSchema};
 use clap::Args;
@@ -16,11 +17,11 @@ pub struct LayoutArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     row_group_size: Option<u64>,
     /// Columns by which the rows of an object are sorted, ascending, nulls first
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = column_name)]
     sort_by: Option<Vec<String>>,
     /// Columns with Bloom filters, so that a search for a value skips the parts of objects that
     /// lack it
-    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = column_name)]
     bloom: Option<Vec<String>>,
     /// Columns that objects of their own store, because they are large and few queries read them;
     /// repeat it for several groups
@@ -33,13 +34,12 @@ pub struct LayoutArgs {
 
 impl LayoutArgs {
     pub fn change(&self) -> LayoutChange {
-        let trimmed = |names: &Vec<String>| names.iter().map(|name| name.trim().to_owned()).collect();
         let split = |names: &str| names.split(',').map(|name| name.trim().to_owned()).collect();
         LayoutChange {
             codec: self.codec,
             row_group_bytes: self.row_group_size,
-            sort: self.sort_by.as_ref().map(trimmed),
-            bloom: self.bloom.as_ref().map(trimmed),
+            sort: self.sort_by.clone(),
+            bloom: self.bloom.clone(),
             groups: self.group.as_ref().map(|groups| groups.iter().map(|names| split(names)).collect()),
             object_bytes: self.object_size,
         }

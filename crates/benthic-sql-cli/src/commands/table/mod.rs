@@ -208,6 +208,14 @@ fn describe_size(snapshot: &Snapshot) -> String {
     )
 }
 
+/// Parses a name of an option `COLUMN,...`.
+pub fn column_name(name: &str) -> std::result::Result<String, String> {
+    match name.trim() {
+        "" => Err("the list of columns has an empty name".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
+
 /// A number and a noun: `1 row`, `1,200,000 rows`.
 pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", with_separators(number), if number == 1 { "" } else { "s" })
