@@ -8,7 +8,7 @@ use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
+use benthic_s3::identity::{FIRST_ACCOUNT, GATEWAY_POOL, NewKey, Started, add_first_key, first_key_text};
 use clap::Args;
 use serde_json::json;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     tls: TlsArgs,
     /// Pool that stores the accounts and keys: the gateway's --pool. Its objects are not served
-    #[arg(long, value_name = "POOL", default_value = "s3")]
+    #[arg(long, value_name = "POOL", default_value = GATEWAY_POOL)]
     s3_pool: String,
     /// File with the key that decrypts secrets [default: ~/.config/benthic/s3-sealing.key]
     #[arg(long, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
@@ -64,7 +64,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let (listener, address) = listen(args.listen).await?;
     let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
     let environment = Environment::default();
-    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let accounts = session.pool_or_create(&args.s3_pool, args.s3_pool == GATEWAY_POOL).await?;
     let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let timeout = Duration::from_secs(args.timeout);
     let store = session.store().await?;

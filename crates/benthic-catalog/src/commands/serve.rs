@@ -13,7 +13,7 @@ use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
 use benthic_s3::gateway::{Handler, Keys, Limits, Server, Services};
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
+use benthic_s3::identity::{FIRST_ACCOUNT, GATEWAY_POOL, NewKey, Started, add_first_key, first_key_text};
 use benthic_s3::sal::Sal;
 use clap::Args;
 use serde_json::json;
@@ -67,7 +67,7 @@ pub struct ServeArgs {
     #[arg(long, default_value = "us-east-1")]
     region: String,
     /// Pool that stores the accounts and keys: the gateway's --pool
-    #[arg(long, value_name = "POOL", default_value = "s3")]
+    #[arg(long, value_name = "POOL", default_value = GATEWAY_POOL)]
     s3_pool: String,
     /// File with the key that decrypts secrets [default: ~/.config/benthic/s3-sealing.key]
     #[arg(long, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
@@ -96,7 +96,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let url = args.url.unwrap_or(own).trim_end_matches('/').to_owned();
 
     let environment = Environment::default();
-    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let accounts = session.pool_or_create(&args.s3_pool, args.s3_pool == GATEWAY_POOL).await?;
     let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let access = Access::new(started.identities, args.allow);
     let lifetime_s = args.credential_seconds;

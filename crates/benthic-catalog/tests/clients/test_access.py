@@ -1,6 +1,7 @@
 """Users, rights and temporary keys; invalid requests."""
 
 import base64
+import subprocess
 import time
 
 import botocore.exceptions
@@ -37,6 +38,13 @@ def test_wrong_secrets_and_unknown_keys_are_not_told_apart(server):
         assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
     with pytest.raises(pyiceberg.exceptions.OAuthError, match="wrong secret key"):
         server.pyiceberg((user, "wrong"))
+
+
+def test_a_missing_pool_of_accounts_is_not_created(store):
+    command = store.command("benthic-catalog", "catalog", "serve", "--listen", "127.0.0.1:0", "--s3-pool", "s33")
+    refused = subprocess.run(command, env=store.environment, capture_output=True, text=True, timeout=30)
+    assert refused.returncode == 3 and "no such pool" in refused.stderr + refused.stdout
+    assert "s33" not in [pool["pool"] for pool in store.run("benthic", "pool", "ls")]
 
 
 def test_tokens_are_checked(server):

@@ -25,7 +25,7 @@ use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::Outcome;
 use benthic_program::session::Session;
 use benthic_program::units;
-use benthic_s3::identity::Identities;
+use benthic_s3::identity::{GATEWAY_POOL, Identities};
 use benthic_s3::sal::{Bucket, Buckets, Sal};
 use benthic_s3::seal::Sealer;
 use benthic_s3::view::View;
@@ -54,7 +54,7 @@ pub struct S3Args {
 #[derive(Args, Clone)]
 pub struct GatewayPools {
     /// Pool of the index, and of the data unless --data-pool is given
-    #[arg(long, global = true, value_name = "POOL", default_value = "s3")]
+    #[arg(long, global = true, value_name = "POOL", default_value = GATEWAY_POOL)]
     pool: String,
     /// Pool of the data, which may be erasure-coded; pass the same one to every gateway and command
     #[arg(long, global = true, value_name = "POOL")]

@@ -41,6 +41,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// The pool of the gateway, which has the accounts and keys, unless the operator names another one.
+pub const GATEWAY_POOL: &str = "s3";
 /// The account and the user that the first start of a server creates.
 pub const FIRST_ACCOUNT: &str = "main";
 /// The user of [`FIRST_ACCOUNT`].

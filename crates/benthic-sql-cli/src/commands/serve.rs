@@ -9,7 +9,7 @@ use benthic_program::serving::{TlsArgs, listen};
 use benthic_program::session::Session;
 use benthic_program::units;
 use benthic_s3::grants::{Access, Grant};
-use benthic_s3::identity::{FIRST_ACCOUNT, NewKey, Started, add_first_key, first_key_text};
+use benthic_s3::identity::{FIRST_ACCOUNT, GATEWAY_POOL, NewKey, Started, add_first_key, first_key_text};
 use benthic_sql::record::Recording;
 use benthic_sql::session::Settings;
 use benthic_sql_server::DATABASE;
@@ -60,7 +60,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     tls: TlsArgs,
     /// Pool that stores the accounts and keys: the gateway's --pool
-    #[arg(long, value_name = "POOL", default_value = "s3")]
+    #[arg(long, value_name = "POOL", default_value = GATEWAY_POOL)]
     s3_pool: String,
     /// File with the key that decrypts secrets [default: ~/.config/benthic/s3-sealing.key]
     #[arg(long, value_name = "FILE", env = "BENTHIC_S3_SEALING_KEY")]
@@ -94,7 +94,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let (postgres, flight) = (listen_at(postgres).await?, listen_at(flight).await?);
     let (postgres_tls, flight_tls) = (args.tls.acceptor(&["postgresql"])?, args.tls.acceptor(&["h2"])?);
     let environment = Environment::default();
-    let accounts = session.pool_or_create(&args.s3_pool, true).await?;
+    let accounts = session.pool_or_create(&args.s3_pool, args.s3_pool == GATEWAY_POOL).await?;
     let started = Started::open(accounts, args.sealing_key.as_deref(), &environment).await?;
     let store = session.store().await?;
     let pushdown = args.pushdown.in_store(&*store);
