@@ -72,13 +72,13 @@ impl Failure {
 
     /// The same failure, of a request for a token.
     pub fn of_login(failure: Failure) -> Failure {
-        let kind = match failure.status {
-            StatusCode::UNAUTHORIZED => "invalid_client",
-            StatusCode::FORBIDDEN => "unauthorized_client",
-            status if status.is_server_error() => "server_error",
-            _ => "invalid_request",
+        let (status, kind) = match failure.status {
+            StatusCode::FORBIDDEN => (StatusCode::BAD_REQUEST, "unauthorized_client"),
+            StatusCode::UNAUTHORIZED => (failure.status, "invalid_client"),
+            status if status.is_server_error() => (status, "server_error"),
+            status => (status, "invalid_request"),
         };
-        Failure { kind, is_oauth: true, ..failure }
+        Failure { status, kind, is_oauth: true, ..failure }
     }
 
     fn new(status: StatusCode, kind: &'static str, message: &str) -> Failure {
