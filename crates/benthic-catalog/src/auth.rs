@@ -8,7 +8,7 @@
 
 use crate::iceberg::keys::{Folder, escape};
 use async_trait::async_trait;
-use benthic_core::{Environment, ErrorKind, Result};
+use benthic_core::{Environment, Error, ErrorKind, Result};
 use benthic_s3::gateway::{KeyUse, Keys};
 use benthic_s3::grants::{Access, Grant};
 use benthic_s3::identity::{Caller, Lookup, NewKey, Refusal, UsableKey, user_name};
@@ -18,6 +18,9 @@ use std::sync::Arc;
 
 /// The owner of the bucket with all tables. An account cannot have this name.
 pub const OWNER: &str = "benthic/catalog";
+/// The message for a client that may only read.
+pub const NO_WRITES: &str =
+    "the account may not change tables of the pool; the server's option --allow-writes permits it";
 /// Operations on files that are not committed yet.
 const UPLOADS: [&str; 7] = [
     "PutObject",
@@ -203,9 +206,11 @@ impl Keys for Auth {
         // All keys that the request can see or change start with this text.
         let start = match request.operation {
             "GetObject" | "HeadObject" => request.object.map(str::to_owned),
-            operation if UPLOADS.contains(&operation) && temporary.is_some_and(|(_, writes)| writes) => {
-                request.object.map(str::to_owned)
-            }
+            operation if UPLOADS.contains(&operation) => match temporary {
+                Some((_, true)) => request.object.map(str::to_owned),
+                Some((_, false)) => return Err(Error::permission_denied(NO_WRITES)),
+                None => None,
+            },
             "ListObjects" | "ListObjectsV2" => Some(prefix().unwrap_or_default()),
             "HeadBucket" | "GetBucketLocation" | "ListBuckets" => return Ok(true),
             _ => None,

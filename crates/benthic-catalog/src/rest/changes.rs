@@ -1,6 +1,7 @@
 //! Tables that clients create, change and drop.
 
 use super::{Catalog, Failure, no_such_namespace, shows};
+use crate::auth::NO_WRITES;
 use crate::commit::commit;
 use crate::iceberg::metadata::{last_field_id, schema_json, uuid};
 use crate::iceberg::view::TableView;
@@ -21,9 +22,7 @@ impl Catalog {
         if self.auth.may_write(&grant.account, namespace) {
             return Ok(());
         }
-        let message =
-            "the account may not change tables of the pool; the server's option --allow-writes permits it";
-        let error = Error::permission_denied(message);
+        let error = Error::permission_denied(NO_WRITES);
         Err(Failure::of_table(error.with("account", &grant.account).with("pool", namespace)))
     }
 

@@ -353,7 +353,7 @@ def test_damaged_deletes_are_refused(store, writer, lakes):
 def test_changes_need_the_right(store, server, writer, lakes):
     lab = writer.pyiceberg(store.key("lab/reader"))
     for catalog in [lab, server.pyiceberg()]:
-        with pytest.raises(Exception, match="AccessDenied|ACCESS_DENIED|Forbidden|denied"):
+        with pytest.raises(Exception, match="option --allow-writes permits it"):
             catalog.load_table("lake.trips").append(trips(1))
         with pytest.raises(pyiceberg.exceptions.ForbiddenError, match="may not change"):
             catalog.drop_table("lake.trips")

@@ -42,7 +42,7 @@ fn folder(table: &str) -> Folder {
 }
 
 fn admits(auth: &Auth, key: &str, operation: &str, object: Option<&str>, query: &str) -> bool {
-    block_on(auth.admits(key, &KeyUse { operation, object, query })).unwrap()
+    block_on(auth.admits(key, &KeyUse { operation, object, query })).is_ok_and(|is_admitted| is_admitted)
 }
 
 #[test]
@@ -89,6 +89,9 @@ fn a_temporary_key_lasts_as_long_as_promised_and_reads_one_table() {
             "{operation} {object:?} {query}"
         );
     }
+    let upload = KeyUse { operation: "PutObject", object: Some(&own), query: "" };
+    let error = block_on(auth.admits(&key.access_key, &upload)).unwrap_err();
+    assert!(error.message().contains("--allow-writes"), "{error}");
     let writes = auth.temporary_key(&folder("trips"), true).access_key;
     assert!(admits(&auth, &writes, "PutObject", Some(&own), ""));
     assert!(!admits(&auth, &writes, "PutObject", Some("lake/trips-0000000000000008/data/x"), ""));

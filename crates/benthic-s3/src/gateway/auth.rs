@@ -69,7 +69,8 @@ pub trait Keys: Send + Sync {
     /// addition.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// `PermissionDenied` if the client gets a reason why the key may not be used; errors of the
+    /// store.
     async fn admits(&self, access_key: &str, request: &KeyUse<'_>) -> benthic_core::Result<bool>;
 
     /// The users, which callers can administer; `None` if the keys come from elsewhere.
@@ -280,8 +281,13 @@ impl Access {
                 let key =
                     self.keys.find(&credentials.access_key, token.as_deref()).await.map_err(internal)?;
                 let key = key.map_err(refused)?;
-                if !self.keys.admits(&credentials.access_key, &request).await.map_err(internal)? {
-                    return Err(s3_error!(AccessDenied));
+                match self.keys.admits(&credentials.access_key, &request).await {
+                    Ok(true) => {}
+                    Ok(false) => return Err(s3_error!(AccessDenied)),
+                    Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                        return Err(s3_error!(AccessDenied, "{}", error.message()));
+                    }
+                    Err(error) => return Err(internal(error)),
                 }
                 let parse = |texts: &Arc<PolicyTexts>| rights(texts).map(Arc::new);
                 let rights = self.parsed.get(&key.policies.hash(), key.policies, parse)?;
