@@ -65,8 +65,7 @@ impl Auth {
 
     /// Whether an account may change the tables of a pool.
     pub fn may_write(&self, account: &str, pool: &str) -> bool {
-        let covers = |grant: &Grant| grant.pools.as_ref().is_none_or(|pools| pools.contains(pool));
-        self.writers.iter().any(|grant| grant.account == account && covers(grant))
+        self.writers.iter().any(|grant| grant.account == account && grant.covers(pool))
     }
 
     pub fn lifetime_s(&self) -> u64 {

@@ -18,6 +18,13 @@ pub struct Grant {
     pub pools: Option<BTreeSet<String>>,
 }
 
+impl Grant {
+    /// Whether the account may read a pool.
+    pub fn covers(&self, pool: &str) -> bool {
+        self.pools.as_ref().is_none_or(|pools| pools.contains(pool))
+    }
+}
+
 impl FromStr for Grant {
     type Err = Error;
 

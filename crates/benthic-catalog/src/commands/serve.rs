@@ -6,7 +6,7 @@ use benthic_catalog::iceberg::keys::{BUCKET, FormatVersion};
 use benthic_catalog::iceberg::view::Views;
 use benthic_catalog::rest::{COMMITS_AT_ONCE, Catalog, PREFIX};
 use benthic_catalog::staging::Staging;
-use benthic_core::{Environment, Error};
+use benthic_core::{Environment, Error, Result};
 use benthic_program::exit::{Failure, Outcome};
 use benthic_program::interrupt;
 use benthic_program::serving::{TlsArgs, listen};
@@ -90,6 +90,7 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
         let message = "clients can change tables of format version 2 only; leave out --allow-writes or --format-version";
         return Err(Error::invalid_argument(message).into());
     }
+    check_writers(&args.allow, &args.allow_writes)?;
     let tls = args.tls.acceptor(&["http/1.1"])?;
     let (listener, address) = listen(args.listen).await?;
     let own = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
@@ -127,6 +128,27 @@ pub async fn run(args: ServeArgs, session: &Session) -> Outcome {
     let _ = cleaner.await;
     served?;
     Err(Failure::Interrupted)
+}
+
+/// Refuses accounts that may change tables, but not read them.
+fn check_writers(readers: &[Grant], writers: &[Grant]) -> Result<()> {
+    for Grant { account, pools } in writers {
+        let mut readers = readers.iter().filter(|reader| reader.account == *account);
+        let (can_read, grant) = match pools {
+            None => (readers.next().is_some(), account.clone()),
+            Some(pools) => {
+                let pools: Vec<&str> = pools.iter().map(String::as_str).collect();
+                let can_read = pools.iter().all(|pool| readers.clone().any(|reader| reader.covers(pool)));
+                (can_read, format!("{account}={}", pools.join(",")))
+            }
+        };
+        if !can_read {
+            let message =
+                format!("an account of --allow-writes may not read its tables; add `--allow {grant}`");
+            return Err(Error::invalid_argument(message));
+        }
+    }
+    Ok(())
 }
 
 /// Removes old uploads periodically.

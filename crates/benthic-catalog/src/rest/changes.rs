@@ -1,6 +1,6 @@
 //! Tables that clients create, change and drop.
 
-use super::{Catalog, Failure, no_such_namespace, shows};
+use super::{Catalog, Failure, no_such_namespace};
 use crate::auth::NO_WRITES;
 use crate::commit::commit;
 use crate::iceberg::metadata::{last_field_id, schema_json, uuid};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 impl Catalog {
     /// Refuses a client that may not change tables of a pool.
     fn check_writes(&self, grant: &Grant, namespace: &str) -> Result<(), Failure> {
-        if !shows(grant, namespace) {
+        if !grant.covers(namespace) {
             return Err(no_such_namespace(namespace));
         }
         if self.auth.may_write(&grant.account, namespace) {

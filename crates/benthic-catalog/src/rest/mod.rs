@@ -195,11 +195,6 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether a grant shows a pool.
-fn shows(grant: &Grant, pool: &str) -> bool {
-    grant.pools.as_ref().is_none_or(|pools| pools.contains(pool))
-}
-
 /// The failure if the namespace does not exist or is not shown.
 fn no_such_namespace(namespace: &str) -> Failure {
     let error = benthic_core::Error::new(ErrorKind::NotFound, "no such namespace; namespaces are pools");

@@ -1,6 +1,6 @@
 //! Namespaces and tables.
 
-use super::{Catalog, Failure, no_such_namespace, shows};
+use super::{Catalog, Failure, no_such_namespace};
 use crate::iceberg::keys::{BUCKET, Folder, escape};
 use crate::iceberg::view::TableView;
 use benthic_core::Error;
@@ -18,7 +18,7 @@ impl Catalog {
             return Ok(json!({ "namespaces": [], "next-page-token": null }));
         }
         let pools = self.views.store().list_pools().await?;
-        let shown = pools.into_iter().filter(|pool| shows(grant, pool)).map(|pool| json!([pool]));
+        let shown = pools.into_iter().filter(|pool| grant.covers(pool)).map(|pool| json!([pool]));
         Ok(json!({ "namespaces": shown.collect::<Vec<_>>(), "next-page-token": null }))
     }
 
@@ -30,7 +30,7 @@ impl Catalog {
     }
 
     async fn check_namespace(&self, grant: &Grant, namespace: &str) -> Result<(), Failure> {
-        let exists = shows(grant, namespace)
+        let exists = grant.covers(namespace)
             && self.views.store().list_pools().await?.iter().any(|pool| pool == namespace);
         if exists { Ok(()) } else { Err(no_such_namespace(namespace)) }
     }
@@ -88,7 +88,7 @@ impl Catalog {
         namespace: &str,
         table: &str,
     ) -> Result<TableView, Failure> {
-        if !shows(grant, namespace) {
+        if !grant.covers(namespace) {
             let error = Error::not_found("no such table").with("table", format!("{namespace}/{table}"));
             return Err(Failure::of_table(error));
         }

@@ -47,6 +47,16 @@ def test_a_missing_pool_of_accounts_is_not_created(store):
     assert "s33" not in [pool["pool"] for pool in store.run("benthic", "pool", "ls")]
 
 
+@pytest.mark.parametrize(
+    ("allowed", "writer"), [(["main"], "lab"), (["main"], "lab=lake"), (["lab=other", "main"], "lab=lake,other")]
+)
+def test_an_account_that_writes_must_read(store, allowed, writer):
+    options = [option for grant in allowed for option in ["--allow", grant]]
+    command = store.command("benthic-catalog", "catalog", "serve", *options, "--allow-writes", writer)
+    refused = subprocess.run(command, env=store.environment, capture_output=True, text=True, timeout=30)
+    assert refused.returncode == 6 and f"add `--allow {writer}`" in refused.stderr + refused.stdout
+
+
 def test_tokens_are_checked(server):
     valid = server.token().json()["access_token"]
     key, expires, tag = valid.split(".")

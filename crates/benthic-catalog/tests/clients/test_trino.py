@@ -268,7 +268,7 @@ def test_tables_are_created_changed_and_dropped(store, trino):
 
 
 def test_changes_need_the_right(store, trino):
-    with running(store, "--allow", "lab=lake", "--allow-writes", "main=lake") as server:
+    with running(store, "--allow", "main", "--allow", "lab=lake", "--allow-writes", "main=lake") as server:
         trino.attach("reads", server, store.key("lab/trino"))
         assert trino.rows("SHOW SCHEMAS FROM reads") == [("information_schema",), ("lake",), ("system",)]
         assert trino.rows("SELECT count(*) FROM reads.lake.trips") == [(400,)]
