@@ -586,7 +586,7 @@ bench-s3: s3 ceph ## compare the S3 gateway with radosgw and versitygw, as root 
 # The benchmark on a release, when all is built.
 bench-s3-release: tree
 	@mkdir -p $(BENCH_DIR)/$(RELEASE)
-	ulimit -n 8192; TMPDIR=$(BENCH_DIR)/$(RELEASE) $(if $(IN_TREE),.ci/ceph-release run $(RELEASE) $(IN_TREE)) \
+	ulimit -n 16384; TMPDIR=$(BENCH_DIR)/$(RELEASE) $(if $(IN_TREE),.ci/ceph-release run $(RELEASE) $(IN_TREE)) \
 		target/release/bench-s3 $(ARGS)
 
 # mdBook builds the site; griffe reads the docstrings of the Python package without importing it. rustdoc has a directory of

@@ -33,6 +33,11 @@ impl Client {
         Client { target: Rc::clone(target), sender: None }
     }
 
+    /// Whether the client has a connection that the server has not closed.
+    pub fn is_connected(&self) -> bool {
+        self.sender.as_ref().is_some_and(|sender| !sender.is_closed())
+    }
+
     /// Sends a request and collects the whole answer. A status other than success is an error.
     pub async fn call(&mut self, method: &str, path: &str, arguments: &str, body: Bytes) -> Outcome<Answer> {
         let mut parts = Vec::new();

@@ -161,9 +161,9 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
         }
         "listing" => Ok(vec![listing::run(setting, &Server::benthic(setting, &store).await?).await?]),
         "memory" => {
-            let ours = Server::benthic(setting, &store).await?;
-            let others = Server::versitygw(setting, &files).await?;
-            Ok(vec![memory::run(setting, &ours, &others).await?])
+            let ours = async || Server::benthic_serving(setting, &store, &memory::SERVE).await;
+            let others = async || Server::versitygw(setting, &files).await;
+            Ok(vec![memory::run(setting, ours, others).await?])
         }
         _ => {
             let benthic = setting.benthic_s3.with_file_name("benthic");

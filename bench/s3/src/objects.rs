@@ -192,7 +192,7 @@ async fn objects(
 }
 
 /// Reads an object and compares every byte.
-async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Duration> {
+pub async fn get(client: &mut Client, path: &str, content: &Bytes) -> Outcome<Duration> {
     let mut offset = 0;
     let mut is_right = true;
     let (first_byte, _) = client

@@ -34,17 +34,27 @@ pub struct Server {
 
 impl Server {
     pub async fn benthic(setting: &Setting, store: &str) -> Outcome<Server> {
-        Server::benthic_with(setting, store, None).await
+        Server::benthic_with(setting, store, None, &[]).await
+    }
+
+    /// Our gateway with more options of `serve`.
+    pub async fn benthic_serving(setting: &Setting, store: &str, serve: &[&str]) -> Outcome<Server> {
+        Server::benthic_with(setting, store, None, serve).await
     }
 
     /// Our gateway with its data in a new erasure-coded pool.
     pub async fn benthic_erasure_coded(setting: &Setting, cluster: &Cluster) -> Outcome<Server> {
         let pool = format!("bench-s3-data-{}", setting.next_number());
         create_erasure_coded_pool(cluster, &pool)?;
-        Server::benthic_with(setting, &cluster.store(), Some(&pool)).await
+        Server::benthic_with(setting, &cluster.store(), Some(&pool), &[]).await
     }
 
-    async fn benthic_with(setting: &Setting, store: &str, data_pool: Option<&str>) -> Outcome<Server> {
+    async fn benthic_with(
+        setting: &Setting,
+        store: &str,
+        data_pool: Option<&str>,
+        serve: &[&str],
+    ) -> Outcome<Server> {
         let pool = format!("bench-s3-{}", setting.next_number());
         let key = setting.dir.join("sealing.key").display().to_string();
         let mut options = ["--store", store, "--json", "s3", "--pool", &pool, "--sealing-key", &key].to_vec();
@@ -53,6 +63,7 @@ impl Server {
         let mut child = Command::new(&setting.benthic_s3)
             .args(&options)
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(serve)
             .stdout(Stdio::piped())
             .stderr(log(setting, "benthic-s3")?)
             .spawn()?;
