@@ -50,7 +50,7 @@ struct Args {
     #[arg(long, value_name = "SIZE", value_parser = objects::SIZES.map(|size| size.name))]
     size: Vec<String>,
     /// Number of keys in section "listing"
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..))]
     keys: u64,
     /// Do only a little of the work, to test the benchmark itself
     #[arg(long)]

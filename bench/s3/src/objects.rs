@@ -132,7 +132,7 @@ pub async fn run(
             }
         }
         for server in &servers {
-            listing::fill(server, LISTED_KEYS, "listed").await?;
+            listing::fill(server, 0..LISTED_KEYS, "listed").await?;
         }
         for connections in [1, 16] {
             for side in sides(round) {
