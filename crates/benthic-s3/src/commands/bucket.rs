@@ -1,5 +1,4 @@
-//! `benthic s3 bucket`: lists and checks buckets, and creates those that show the objects of a
-//! pool.
+//! `benthic s3 bucket`: lists and checks buckets, and creates those that S3 clients cannot create.
 
 use super::{GatewayPools, all_buckets, bucket_json, keys, limit, time, usage};
 use benthic_core::Error;
@@ -24,18 +23,27 @@ pub enum BucketCommand {
         #[arg(long)]
         account: Option<String>,
     },
-    /// Create a read-only bucket that shows the objects of a pool
-    #[command(after_help = "S3 clients create other buckets.\n\n\
+    /// Create a read-only bucket that shows the objects of a pool, or a bucket for many keys
+    #[command(after_help = "S3 clients create other buckets, with 16 index shards.\n\n\
         With a PREFIX, the bucket shows the objects whose names begin with PREFIX/; their keys are the rest of the names. Objects \
         in namespaces are shown only with POOL:NS.\n\n\
         Examples:\n  benthic s3 bucket create climate --view climate\n  \
-        benthic s3 bucket create era5 --view climate/era5 --account lab")]
+        benthic s3 bucket create era5 --view climate/era5 --account lab\n  \
+        benthic s3 bucket create sensors --shards 256")]
     Create {
         /// Name of the bucket
         bucket: String,
         /// Objects to show: POOL[:NS][/PREFIX]
-        #[arg(long, value_name = "POOL[/PREFIX]")]
-        view: View,
+        #[arg(
+            long,
+            value_name = "POOL[/PREFIX]",
+            required_unless_present = "shards",
+            conflicts_with = "shards"
+        )]
+        view: Option<View>,
+        /// Index shards, which cannot change later: one for 100,000 expected keys
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
+        shards: Option<u32>,
         /// Account that owns the bucket
         #[arg(long, default_value = FIRST_ACCOUNT)]
         account: String,
@@ -79,24 +87,34 @@ pub async fn run(command: BucketCommand, pools: &GatewayPools, session: &Session
             }
             Ok(())
         }
-        BucketCommand::Create { bucket, view, account } => {
+        BucketCommand::Create { bucket, view, shards, account } => {
             if !s3s::path::check_bucket_name(&bucket) {
                 let message = "the name of a bucket has 3 to 63 small letters, digits, dots and dashes";
                 return Err(Error::invalid_argument(message).with("bucket", bucket).into());
             }
             let record = Some(pools.identities(&sal).in_account(&account).await?);
-            session.pool(&view.pool).await?;
-            let attributes = Attributes::from([(VIEW.to_owned(), view.to_string().into())]);
+            let mut attributes = Attributes::new();
+            if let Some(view) = &view {
+                session.pool(&view.pool).await?;
+                attributes.insert(VIEW.to_owned(), view.to_string().into());
+            }
             let new = NewBucket {
                 name: bucket,
                 owner: account,
-                shards: Some(1),
+                // The shards of a view stay empty.
+                shards: shards.or(Some(1)),
                 attributes,
                 record,
                 ..NewBucket::default()
             };
             let bucket = sal.create_bucket(new).await?;
-            out.result(format!("{} shows {view}", bucket.name), || bucket_json(&bucket))
+            let text = match view {
+                Some(view) => format!("{} shows {view}", bucket.name),
+                None => {
+                    format!("{} has {}", bucket.name, units::count(u64::from(bucket.shards), "index shard"))
+                }
+            };
+            out.result(text, || bucket_json(&bucket))
         }
         BucketCommand::Rm { bucket } => {
             let bucket = sal.bucket(&bucket).await?;

@@ -91,6 +91,16 @@ def test_a_gateway_starts_again(own_gateway):
     assert own_gateway.run("bucket", "check", "kept")[0]["findings"] == []
 
 
+def test_a_bucket_for_many_keys_has_more_shards(gateway, s3):
+    assert gateway.run("bucket", "create", "many-keys", "--shards", "40")[0]["shards"] == 40
+    keys = [f"{number:03}" for number in range(100)]
+    for key in keys:
+        s3.put_object(Bucket="many-keys", Key=key, Body=b"x")
+    assert [found["Key"] for found in s3.list_objects_v2(Bucket="many-keys")["Contents"]] == keys
+    assert gateway.run("bucket", "stat", "many-keys")[0]["shards"] == 40
+    assert gateway.run("bucket", "check", "many-keys")[0]["findings"] == []
+
+
 def test_the_removal_of_the_pool_names_the_buckets(own_gateway):
     s3 = own_gateway.client()
     for bucket in ["photos", "video"]:
