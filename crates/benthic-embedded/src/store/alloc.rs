@@ -1,18 +1,14 @@
 //! Tracks which blocks of the data file are in use.
 //!
-//! There are two views. The *logged* view follows the log: it is a bitmap that changes in log
-//! order, is written to the key-value store at every checkpoint, and is brought up to date by
+//! There are two views. The *logged* view follows the log: it is a set of blocks that changes in
+//! log order, is written to the key-value store at every checkpoint, and is brought up to date by
 //! replay. The *free* list has the blocks that may be allocated. An operation that takes a block
 //! removes it from the list. A freed block returns to the list only after the operation that freed
 //! it is durable.
 
+use super::block_set::{BlockSet, REGION_BLOCKS};
 use super::keys::{BLOCK_BYTES, Extent};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Number of blocks per region. Regions are the unit in which the bitmap is stored.
-pub(crate) const REGION_BLOCKS: u64 = 32_768;
-const REGION_WORDS: usize = (REGION_BLOCKS / 64) as usize;
-pub(crate) const REGION_BYTES: usize = REGION_WORDS * 8;
 
 /// A large allocation skips free runs shorter than this, but at most [`RUNS_SKIPPED_MAX`] of them.
 const RUN_BLOCKS_WANTED: u64 = 16;
@@ -21,11 +17,9 @@ const RUNS_SKIPPED_MAX: usize = 64;
 /// The unit in which free space is returned to the file system.
 pub(crate) const GRANULE_BLOCKS: u64 = 16;
 
-type Region = Box<[u64; REGION_WORDS]>;
-
 #[derive(Default)]
 pub(crate) struct Allocator {
-    logged: Vec<Region>,
+    logged: BlockSet,
     /// Regions whose bitmap differs from the one in the key-value store.
     dirty: BTreeSet<u32>,
     /// Maps the first block of each free run to its number of blocks. No two runs are adjacent.
@@ -40,32 +34,18 @@ impl Allocator {
     /// Loads the bitmap of one region. Regions must come in order. Returns false if the bitmap is
     /// invalid.
     pub fn load_region(&mut self, region: u32, bitmap: &[u8]) -> bool {
-        if bitmap.len() != REGION_BYTES || (region as usize) < self.logged.len() {
-            return false;
-        }
-        self.grow_to(region as usize);
-        for (word, bytes) in self.logged[region as usize].iter_mut().zip(bitmap.chunks_exact(8)) {
-            *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        }
-        true
+        self.logged.load(region, bitmap)
     }
 
     /// Builds the free list from the logged view. Called once, after loading and replay.
     pub fn build_free_list(&mut self) {
         self.free.clear();
         let mut run_start = 0;
-        for (index, word) in self.logged.iter().flat_map(|region| region.iter()).enumerate() {
-            let first = index as u64 * 64;
-            if *word == 0 {
-                continue;
+        for (first, count) in self.logged.runs(0, self.logged.end(), true) {
+            if first > run_start {
+                self.free.insert(run_start, first - run_start);
             }
-            for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
-                let block = first + bit;
-                if block > run_start {
-                    self.free.insert(run_start, block - run_start);
-                }
-                run_start = block + 1;
-            }
+            run_start = first + count;
         }
         self.end_block = run_start;
         self.cursor_block = 0;
@@ -166,42 +146,16 @@ impl Allocator {
     /// Applies a record of the log to the logged view. Applying a record twice has no further
     /// effect. Returns the number of blocks that changed.
     pub fn replay(&mut self, extent: Extent, in_use: bool) -> u64 {
-        let (start, count) = blocks(extent);
-        let mut changed = 0;
-        for block in start..start + count {
-            let (region, bit) = ((block / REGION_BLOCKS) as usize, block % REGION_BLOCKS);
-            self.grow_to(region);
-            let word = &mut self.logged[region][(bit / 64) as usize];
-            let before = *word;
-            if in_use {
-                *word |= 1 << (bit % 64);
-            } else {
-                *word &= !(1 << (bit % 64));
-            }
-            changed += u64::from(*word != before);
-            self.dirty.insert(region as u32);
-        }
-        changed
+        let (first, count) = blocks(extent);
+        let regions = first / REGION_BLOCKS..(first + count).div_ceil(REGION_BLOCKS);
+        self.dirty.extend(regions.map(|region| region as u32));
+        self.logged.set(first, count, in_use)
     }
 
     /// Returns the bitmaps that changed since the last call.
     pub fn take_dirty(&mut self) -> Vec<(u32, Vec<u8>)> {
-        std::mem::take(&mut self.dirty)
-            .into_iter()
-            .map(|region| {
-                let words = self.logged[region as usize].iter();
-                let bitmap: Vec<u8> = words.flat_map(|word| word.to_le_bytes()).collect();
-                assert_eq!(bitmap.len(), REGION_BYTES, "a stored bitmap has the length of a region");
-                (region, bitmap)
-            })
-            .collect()
-    }
-
-    pub fn in_use(&self, block: u64) -> bool {
-        let bit = block % REGION_BLOCKS;
-        self.logged
-            .get((block / REGION_BLOCKS) as usize)
-            .is_some_and(|region| region[(bit / 64) as usize] >> (bit % 64) & 1 != 0)
+        let dirty = std::mem::take(&mut self.dirty);
+        dirty.into_iter().map(|region| (region, self.logged.bitmap(region))).collect()
     }
 
     /// Returns true if all blocks of the extents are in use in the logged view, and no two extents
@@ -210,27 +164,19 @@ impl Allocator {
         let mut runs: Vec<_> = extents.iter().map(|extent| blocks(*extent)).collect();
         runs.sort_unstable();
         runs.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0)
-            && runs.iter().all(|(first, count)| (*first..first + count).all(|block| self.in_use(block)))
+            && runs.iter().all(|(first, count)| self.logged.count(*first, *count) == *count)
     }
 
     fn is_unused(&self, of: Extent) -> bool {
         let (first, count) = blocks(of);
-        (first..first + count).all(|block| !self.in_use(block))
+        self.logged.count(first, count) == 0
     }
 
-    /// The parts of an extent that are free in the logged view.
-    pub fn unused(&self, of: Extent) -> Vec<Extent> {
+    /// The parts of an extent that are in use in the logged view, or, if not `in_use`, the parts that
+    /// are free there.
+    pub fn parts(&self, of: Extent, in_use: bool) -> Vec<Extent> {
         let (first, count) = blocks(of);
-        let mut runs: Vec<Extent> = Vec::new();
-        for block in (first..first + count).filter(|block| !self.in_use(*block)) {
-            match runs.last_mut() {
-                Some(run) if run.offset_bytes + run.len_bytes == block * BLOCK_BYTES => {
-                    run.len_bytes += BLOCK_BYTES
-                }
-                _ => runs.push(extent(block, 1)),
-            }
-        }
-        runs
+        self.logged.runs(first, count, in_use).map(|(start, count)| extent(start, count)).collect()
     }
 
     /// The free granules that the extents touch. A granule is [`GRANULE_BLOCKS`] long and aligned
@@ -256,17 +202,12 @@ impl Allocator {
     }
 
     pub fn used_blocks(&self) -> u64 {
-        self.logged.iter().flat_map(|region| region.iter()).map(|word| u64::from(word.count_ones())).sum()
-    }
-
-    fn grow_to(&mut self, region: usize) {
-        while self.logged.len() <= region {
-            self.logged.push(Box::new([0; REGION_WORDS]));
-        }
+        self.logged.len()
     }
 }
 
-fn blocks(extent: Extent) -> (u64, u64) {
+/// The first block of an extent, and its number of blocks.
+pub(crate) fn blocks(extent: Extent) -> (u64, u64) {
     let aligned =
         extent.offset_bytes.is_multiple_of(BLOCK_BYTES) && extent.len_bytes.is_multiple_of(BLOCK_BYTES);
     assert!(aligned, "an extent consists of whole blocks");

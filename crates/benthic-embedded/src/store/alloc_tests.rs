@@ -1,5 +1,6 @@
-use super::{Allocator, BLOCK_BYTES, Extent};
+use super::{Allocator, BLOCK_BYTES, Extent, REGION_BLOCKS, blocks, extent};
 use benthic_testkit::random::Rng;
+use std::collections::BTreeSet;
 
 fn sizes(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.len_bytes).sum()
@@ -53,7 +54,7 @@ fn the_free_list_is_rebuilt_from_the_log() {
     reloaded.build_free_list();
     assert_eq!((&reloaded.free, reloaded.end_block), (&allocator.free, allocator.end_block));
     assert_eq!(reloaded.used_blocks(), 70);
-    assert!(reloaded.in_use(0) && !reloaded.in_use(20));
+    assert_eq!(reloaded.parts(extent(0, 30), false), [extent(20, 10)]);
 }
 
 #[test]
@@ -83,4 +84,96 @@ fn an_extent_is_released_once() {
 #[test]
 fn a_bitmap_of_another_size_is_rejected() {
     assert!(!Allocator::default().load_region(0, &[0; 100]));
+}
+
+/// Marks what it allocates and frees in the logged view, as operations do.
+struct Logged<'a> {
+    allocator: &'a mut Allocator,
+    used: &'a mut BTreeSet<u64>,
+}
+
+impl Logged<'_> {
+    fn allocate(&mut self, len_bytes: u64) -> Vec<Extent> {
+        let extents = self.allocator.allocate(len_bytes);
+        for taken in &extents {
+            self.allocator.log_taken(*taken);
+            let (first, count) = blocks(*taken);
+            (first..first + count).for_each(|block| assert!(self.used.insert(block), "block {block}"));
+        }
+        extents
+    }
+
+    fn free(&mut self, freed: Extent) {
+        assert!(self.allocator.are_in_use(&[freed]));
+        self.allocator.log_freed(freed);
+        self.allocator.release(freed);
+        let (first, count) = blocks(freed);
+        (first..first + count).for_each(|block| assert!(self.used.remove(&block), "block {block}"));
+    }
+}
+
+#[test]
+fn the_views_agree_with_a_plain_set_of_blocks() {
+    for seed in benthic_testkit::seed::many(4) {
+        let (mut random, mut allocator, mut used) = (Rng(seed), Allocator::default(), BTreeSet::new());
+        let mut held: Vec<Extent> = Vec::new();
+        for step in 0..400 {
+            let mut logged = Logged { allocator: &mut allocator, used: &mut used };
+            if random.below(5) < 2 && !held.is_empty() {
+                let whole = held.swap_remove(random.below(held.len()));
+                let (first, count) = blocks(whole);
+                let kept = random.below(count as usize) as u64;
+                logged.free(extent(first + kept, count - kept));
+                held.extend((kept > 0).then(|| extent(first, kept)));
+            } else {
+                held.extend(logged.allocate(1 + random.below(600) as u64 * BLOCK_BYTES));
+            }
+            if step % 100 < 99 {
+                continue;
+            }
+            let end = used.last().map_or(0, |last| last + 1);
+            let free = (0..end).filter(|block| !used.contains(block));
+            let listed = allocator.free.iter().flat_map(|(first, count)| *first..first + count);
+            assert!(listed.eq(free), "seed={seed} step={step}");
+            assert_eq!((allocator.end_block, allocator.used_blocks()), (end, used.len() as u64));
+            let (free, end_block) = (allocator.free.clone(), allocator.end_block);
+            allocator.build_free_list();
+            assert_eq!((&allocator.free, allocator.end_block), (&free, end_block), "seed={seed} step={step}");
+        }
+    }
+}
+
+#[test]
+fn a_full_data_file_of_ten_terabytes_takes_memory_only_at_its_holes() {
+    // 10 TiB.
+    const REGIONS: u64 = 81_920;
+    let full = [0xff; 4_096];
+    let mut holed = full;
+    holed[100..102].fill(0);
+    let mut allocator = Allocator::default();
+    for region in 0..REGIONS {
+        let bitmap = if region % 8_192 == 5 { &holed } else { &full };
+        assert!(allocator.load_region(region as u32, bitmap));
+    }
+    allocator.build_free_list();
+    assert_eq!((allocator.free.len(), allocator.logged.bitmaps()), (10, 10));
+    assert_eq!(
+        (allocator.end_block, allocator.used_blocks()),
+        (REGIONS * REGION_BLOCKS, allocator.end_block - 160)
+    );
+
+    // The holes, and three regions and a block behind the end.
+    let extents = allocator.allocate((160 + 3 * REGION_BLOCKS + 1) * BLOCK_BYTES);
+    extents.iter().for_each(|taken| allocator.log_taken(*taken));
+    assert_eq!((extents.len(), allocator.free.len()), (11, 0));
+    assert_eq!(allocator.logged.bitmaps(), 1, "only the last region has free blocks");
+
+    // A terabyte is freed.
+    let freed = extent(REGION_BLOCKS / 2, 8_192 * REGION_BLOCKS);
+    assert!(allocator.are_in_use(&[freed]));
+    allocator.log_freed(freed);
+    allocator.release(freed);
+    assert_eq!((allocator.free_runs(), allocator.logged.bitmaps()), (vec![freed], 3));
+    let freed_bitmaps = allocator.take_dirty();
+    assert_eq!(freed_bitmaps.len(), 8_193 + 9 + 4, "regions of the freed terabyte, of the holes, of the end");
 }

@@ -2,9 +2,11 @@
 //! while the store is in use. *Fsck* verifies that the metadata are intact and consistent: that
 //! every key and every extent has exactly one owner. It reads no object data.
 
+use super::alloc::blocks;
+use super::block_set::BlockSet;
 use super::data::Source;
 use super::engine::{Engine, PoolEntry};
-use super::keys::{self, BLOCK_BYTES, Chunk, Data, Extent, Onode};
+use super::keys::{self, BLOCK_BYTES, Chunk, Data, Onode};
 use super::kv_files;
 use super::object::Object;
 use crate::listing;
@@ -166,8 +168,8 @@ struct Fsck<'a> {
     omap_ids: HashSet<u64>,
     /// The numbers of removed objects and omaps whose keys the cleaner still has to delete.
     garbage: HashSet<u64>,
-    /// A bitmap of the blocks that belong to an object.
-    owned_blocks: Vec<u64>,
+    /// The blocks that belong to an object.
+    owned_blocks: BlockSet,
 }
 
 /// The facts about an object that fsck keeps.
@@ -187,7 +189,7 @@ impl<'a> Fsck<'a> {
             objects: HashMap::new(),
             omap_ids: HashSet::new(),
             garbage: HashSet::new(),
-            owned_blocks: Vec::new(),
+            owned_blocks: BlockSet::default(),
         }
     }
 
@@ -317,26 +319,25 @@ impl<'a> Fsck<'a> {
             Chunk::Stream { len_bytes, .. } => u64::from(*len_bytes),
             Chunk::Blocks(blocks) => blocks.iter().flatten().count() as u64 * BLOCK_BYTES,
         };
-        for Extent { offset_bytes: at, len_bytes } in chunk.extents() {
-            for block in at / BLOCK_BYTES..(at + len_bytes) / BLOCK_BYTES {
-                if !self.engine.disk.allocator.lock().in_use(block) {
-                    self.add_finding(
-                        Some(&address),
-                        format!("a block in use is marked as free block={block}"),
+        for extent in chunk.extents() {
+            let (free, used) = {
+                let allocator = self.engine.disk.allocator.lock();
+                (allocator.parts(extent, false), allocator.parts(extent, true))
+            };
+            for part in free {
+                let (block, count) = blocks(part);
+                let message = format!("blocks in use are marked as free block={block} blocks={count}");
+                self.add_finding(Some(&address), message);
+            }
+            for part in used {
+                let (block, count) = blocks(part);
+                let shared = count - self.owned_blocks.set(block, count, true);
+                if shared > 0 {
+                    let message = format!(
+                        "the object shares blocks with another block={block} blocks={count} shared={shared}"
                     );
-                    continue;
+                    self.add_finding(Some(&address), message);
                 }
-                let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
-                if self.owned_blocks.len() <= word {
-                    self.owned_blocks.resize(word + 1, 0);
-                }
-                if self.owned_blocks[word] & bit != 0 {
-                    self.add_finding(
-                        Some(&address),
-                        format!("the object shares a block with another block={block}"),
-                    );
-                }
-                self.owned_blocks[word] |= bit;
             }
         }
         true
@@ -345,8 +346,7 @@ impl<'a> Fsck<'a> {
     /// Checks that no block is marked as used without an owner. `check_chunk` has found the
     /// reverse.
     fn check_used_blocks(&mut self) {
-        let owned: u64 = self.owned_blocks.iter().map(|word| u64::from(word.count_ones())).sum();
-        let lost = self.engine.disk.allocator.lock().used_blocks() - owned;
+        let lost = self.engine.disk.allocator.lock().used_blocks() - self.owned_blocks.len();
         if lost > 0 {
             self.add_finding(
                 None,

@@ -115,7 +115,7 @@ impl Engine {
             write_replayed(&data, &dir, &blocks)?;
             // The process that freed these extents may have died before it returned their space to
             // the file system.
-            data.punch_all(freed.into_iter().flat_map(|extent| allocator.unused(extent)).collect());
+            data.punch_all(freed.into_iter().flat_map(|extent| allocator.parts(extent, false)).collect());
             (data, Some(log))
         };
         allocator.build_free_list();

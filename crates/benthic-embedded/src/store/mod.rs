@@ -1,6 +1,7 @@
 //! The store in a directory. The process that owns the directory runs it.
 
 mod alloc;
+mod block_set;
 mod buffers;
 mod check;
 mod checksum;
