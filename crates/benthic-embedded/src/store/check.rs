@@ -131,7 +131,7 @@ impl Engine {
 
     /// Checks that every key belongs to an object or pool, that every extent belongs to one object,
     /// and that the allocator's map of used blocks contains exactly these extents. Blocks all
-    /// writes until it is done. Memory grows with the number of objects.
+    /// writes until it is done. Takes up to 60 bytes of memory for each object.
     pub fn fsck(&self) -> Result<FsckReport> {
         let disk_bytes = self.dir.disk_bytes();
         let commit = self.writer.as_ref().map(|writer| &writer.commit);
@@ -162,6 +162,8 @@ struct Fsck<'a> {
     report: FsckReport,
     /// Number of findings, including those that the report omits.
     findings: usize,
+    /// Indexes of findings in the report that lack the name of their object, with its number.
+    unnamed: Vec<(usize, u64)>,
     /// The objects by their number, `oid`.
     objects: HashMap<u64, ObjectFacts>,
     /// The numbers of the omaps of all objects.
@@ -172,10 +174,12 @@ struct Fsck<'a> {
     owned_blocks: BlockSet,
 }
 
-/// The facts about an object that fsck keeps.
+/// The facts about an object that fsck keeps. They are few, because a store may have very many
+/// objects: fsck looks up the name of an object again if there is a finding.
 struct ObjectFacts {
-    address: String,
-    onode: Onode,
+    /// The object has no data in chunks from this index on.
+    chunks_end: u32,
+    has_xattrs: bool,
     /// The object's pool was removed. The cleaner still has to delete the object.
     in_removed_pool: bool,
 }
@@ -186,6 +190,7 @@ impl<'a> Fsck<'a> {
             engine,
             report: FsckReport::default(),
             findings: 0,
+            unnamed: Vec::new(),
             objects: HashMap::new(),
             omap_ids: HashSet::new(),
             garbage: HashSet::new(),
@@ -208,13 +213,14 @@ impl<'a> Fsck<'a> {
         self.for_each_key(keys::PREFIX_CHUNK, Fsck::check_chunk);
         self.for_each_key(keys::PREFIX_XATTR, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
-            fsck.garbage.contains(&id) || fsck.objects.get(&id).is_some_and(|found| found.onode.has_xattrs)
+            fsck.garbage.contains(&id) || fsck.objects.get(&id).is_some_and(|found| found.has_xattrs)
         });
         self.for_each_key(keys::PREFIX_OMAP, |fsck, key, _| {
             let id = id_of(key).unwrap_or(0);
             fsck.garbage.contains(&id) || fsck.omap_ids.contains(&id)
         });
         self.check_used_blocks();
+        self.name_objects(&pools);
         if self.findings > FINDINGS_MAX {
             let message = format!("and more: findings={} shown={FINDINGS_MAX}", self.findings);
             self.report.findings.push(Finding { object: None, message });
@@ -261,15 +267,12 @@ impl<'a> Fsck<'a> {
         pools: &BTreeMap<u32, String>,
         removed_pools: &HashSet<u32>,
     ) -> bool {
-        let Some(pool) = key.get(1..5).and_then(|id| id.try_into().ok()).map(u32::from_be_bytes) else {
+        let Some(pool) = pool_of(key) else { return false };
+        let in_removed_pool = !pools.contains_key(&pool);
+        if in_removed_pool && !removed_pools.contains(&pool) {
             return false;
-        };
-        let Some(id) = listing::decode(&key[keys::ONODE_ID_AT..]) else { return false };
-        let address = match pools.get(&pool) {
-            Some(name) => ObjectAddress { pool: name.clone(), object: id }.to_string(),
-            None if removed_pools.contains(&pool) => id.to_string(),
-            None => return false,
-        };
+        }
+        let Some(address) = address_of(key, pools) else { return false };
         let Ok(onode) = Onode::decode(&value) else {
             self.add_finding(
                 Some(&address),
@@ -277,7 +280,6 @@ impl<'a> Fsck<'a> {
             );
             return true;
         };
-        let in_removed_pool = !pools.contains_key(&pool);
         if !in_removed_pool {
             self.report.objects += 1;
             if let Data::Inline(data) = &onode.data {
@@ -287,31 +289,33 @@ impl<'a> Fsck<'a> {
         if onode.omap_id != 0 && !self.omap_ids.insert(onode.omap_id) {
             self.add_finding(Some(&address), "the object shares its omap with another".to_owned());
         }
-        let found = ObjectFacts { address: address.clone(), onode, in_removed_pool };
-        if let Some(other) = self.objects.insert(found.onode.oid, found) {
-            let message = format!("the object has the same number as another other={:?}", other.address);
-            self.add_finding(Some(&address), message);
+        let chunks_end = match onode.data {
+            Data::Inline(_) => 0,
+            Data::Chunks => onode.size_bytes.div_ceil(keys::CHUNK_BYTES).min(u32::MAX.into()) as u32,
+        };
+        let facts = ObjectFacts { chunks_end, has_xattrs: onode.has_xattrs, in_removed_pool };
+        if self.objects.insert(onode.oid, facts).is_some() {
+            let message = format!("the object has the same number as another number={}", onode.oid);
+            self.add_finding(Some(&address), message.clone());
+            self.add_finding_of(onode.oid, message);
         }
         true
     }
 
     fn check_chunk(&mut self, key: &[u8], value: Bytes) -> bool {
         let (Some(oid), Ok(index)) = (id_of(key), keys::chunk_index(key)) else { return false };
-        let Some(ObjectFacts { address, onode, in_removed_pool }) = self.objects.get(&oid) else {
+        let Some(&ObjectFacts { chunks_end, in_removed_pool, .. }) = self.objects.get(&oid) else {
             return false;
         };
-        let (address, size_bytes, in_removed_pool) = (address.clone(), onode.size_bytes, *in_removed_pool);
         let offset_bytes = u64::from(index) * keys::CHUNK_BYTES;
-        if onode.data != Data::Chunks || offset_bytes >= size_bytes {
-            self.add_finding(
-                Some(&address),
-                format!("there is data after the object's end offset_bytes={offset_bytes}"),
-            );
+        if index >= chunks_end {
+            let message = format!("there is data after the object's end offset_bytes={offset_bytes}");
+            self.add_finding_of(oid, message);
         }
         let Ok(chunk) = Chunk::decode(&value) else {
             let message =
                 format!("the map of extents cannot be decoded; data is lost offset_bytes={offset_bytes}");
-            self.add_finding(Some(&address), message);
+            self.add_finding_of(oid, message);
             return true;
         };
         self.report.data_bytes += match &chunk {
@@ -327,7 +331,7 @@ impl<'a> Fsck<'a> {
             for part in free {
                 let (block, count) = blocks(part);
                 let message = format!("blocks in use are marked as free block={block} blocks={count}");
-                self.add_finding(Some(&address), message);
+                self.add_finding_of(oid, message);
             }
             for part in used {
                 let (block, count) = blocks(part);
@@ -336,7 +340,7 @@ impl<'a> Fsck<'a> {
                     let message = format!(
                         "the object shares blocks with another block={block} blocks={count} shared={shared}"
                     );
-                    self.add_finding(Some(&address), message);
+                    self.add_finding_of(oid, message);
                 }
             }
         }
@@ -355,12 +359,58 @@ impl<'a> Fsck<'a> {
         }
     }
 
+    /// Names the objects of the findings that lack a name.
+    fn name_objects(&mut self, pools: &BTreeMap<u32, String>) {
+        if self.unnamed.is_empty() {
+            return;
+        }
+        let wanted: HashSet<u64> = self.unnamed.iter().map(|(_, oid)| *oid).collect();
+        let mut names = HashMap::new();
+        for entry in self.engine.disk.kv.scan(&[keys::PREFIX_ONODE], None) {
+            // There is a finding about unreadable keys already.
+            let Ok((key, value)) = entry else { break };
+            let Ok(onode) = Onode::decode(&value) else { continue };
+            if wanted.contains(&onode.oid)
+                && let Some(address) = address_of(&key, pools)
+            {
+                names.entry(onode.oid).or_insert(address);
+            }
+        }
+        for (finding, oid) in self.unnamed.drain(..) {
+            self.report.findings[finding].object = names.get(&oid).cloned();
+        }
+    }
+
+    /// Adds a finding about the object with a number. [`Fsck::name_objects`] adds the object's name.
+    fn add_finding_of(&mut self, oid: u64, message: String) {
+        let at = self.report.findings.len();
+        self.add_finding(None, message);
+        if self.report.findings.len() > at {
+            self.unnamed.push((at, oid));
+        }
+    }
+
     fn add_finding(&mut self, object: Option<&str>, message: String) {
         self.findings += 1;
         if self.findings <= FINDINGS_MAX {
             self.report.findings.push(Finding { object: object.map(str::to_owned), message });
         }
     }
+}
+
+/// The address of the object that the key of an onode names. An object of a removed pool has only
+/// its name.
+fn address_of(key: &[u8], pools: &BTreeMap<u32, String>) -> Option<String> {
+    let object = listing::decode(key.get(keys::ONODE_ID_AT..)?)?;
+    Some(match pools.get(&pool_of(key)?) {
+        Some(pool) => ObjectAddress { pool: pool.clone(), object }.to_string(),
+        None => object.to_string(),
+    })
+}
+
+/// The number of the pool that the key of an onode or of a removed pool belongs to.
+fn pool_of(key: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?))
 }
 
 /// The number of the object or omap that a key belongs to.

@@ -1,5 +1,5 @@
 use super::data::Source;
-use super::keys::{BLOCK_BYTES, Extent};
+use super::keys::{self, BLOCK_BYTES, Extent};
 use super::{Dir, Engine, Ownership};
 use crate::Options;
 use benthic_core::{ErrorKind, ObjectId, Result, WriteOp, WriteReply};
@@ -30,9 +30,18 @@ fn blocks_that_are_marked_as_free_are_not_freed_again() {
     }
     let onode = engine.disk.onode(pool, &object).unwrap().unwrap();
     assert_eq!(engine.disk.read(&onode, 0, u64::MAX, Source::Disk).unwrap(), data, "it is as it was");
-    assert_eq!(engine.fsck().unwrap().findings.len(), 1);
+    let findings = engine.fsck().unwrap().findings;
+    assert_eq!((findings.len(), findings[0].object.as_deref()), (1, Some("p/o")), "{findings:?}");
 
     engine.disk.allocator.lock().replay(block, true);
+    // Simulates an object that got the number of another one.
+    let (copy, other) = (onode.encode(), ObjectId::new("other").unwrap());
+    engine.disk.kv.apply(vec![(keys::onode(pool, &other).into(), Some(copy.into()))]);
+    let findings = engine.fsck().unwrap().findings;
+    let named: Vec<_> = findings.iter().map(|finding| finding.object.as_deref()).collect();
+    assert_eq!(named, [Some("p/other"), Some("p/o")], "{findings:?}");
+    engine.disk.kv.apply(vec![(keys::onode(pool, &other).into(), None)]);
+
     write(&WriteOp::new().remove()).unwrap();
     assert!(engine.fsck().unwrap().findings.is_empty());
     engine.close().unwrap();
