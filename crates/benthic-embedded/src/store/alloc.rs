@@ -172,8 +172,8 @@ impl Allocator {
         self.logged.count(first, count) == 0
     }
 
-    /// The parts of an extent that are in use in the logged view, or, if not `in_use`, the parts that
-    /// are free there.
+    /// The parts of an extent that are in use in the logged view, or, if not `in_use`, the parts
+    /// that are free there.
     pub fn parts(&self, of: Extent, in_use: bool) -> Vec<Extent> {
         let (first, count) = blocks(of);
         self.logged.runs(first, count, in_use).map(|(start, count)| extent(start, count)).collect()

@@ -83,17 +83,18 @@ impl Engine {
             Ok(None) => return Ok(()),
             Err(error) => return note(None, error),
         };
-        let mut bytes = onode.size_bytes;
-        for offset_bytes in (0..onode.size_bytes).step_by(SCRUB_READ_BYTES as usize) {
+        let (mut bytes, mut next_bytes) = (0, 0);
+        while let Some(offset_bytes) = self.next_scrub_read(&onode, next_bytes) {
+            next_bytes = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
+            bytes += next_bytes - offset_bytes;
             if self.disk.read(&onode, offset_bytes, SCRUB_READ_BYTES, Source::Disk).is_ok() {
                 continue;
             }
             // Read again block by block, to find every damaged place. The error has the start of
             // the range that the wrong checksum covers. That range may have several blocks, which
             // all fail, so report each place once.
-            let end = onode.size_bytes.min(offset_bytes + SCRUB_READ_BYTES);
             let mut last_place = None;
-            for at in (offset_bytes..end).step_by(BLOCK_BYTES as usize) {
+            for at in (offset_bytes..next_bytes).step_by(BLOCK_BYTES as usize) {
                 let Err(error) = self.disk.read(&onode, at, BLOCK_BYTES, Source::Disk) else { continue };
                 let place = error.context().find(|(key, _)| *key == "offset_bytes");
                 let place = place.and_then(|(_, place)| place.parse().ok()).or(Some(at));
@@ -127,6 +128,19 @@ impl Engine {
         }
         page.bytes += bytes;
         Ok(())
+    }
+
+    /// The offset of the next read of an object's data, from `from_bytes` on. Skips holes, because a
+    /// sparse object may be much larger than its data.
+    fn next_scrub_read(&self, onode: &Onode, from_bytes: u64) -> Option<u64> {
+        if from_bytes >= onode.size_bytes || onode.data != Data::Chunks {
+            return (from_bytes < onode.size_bytes).then_some(from_bytes);
+        }
+        let from = u32::try_from(from_bytes / keys::CHUNK_BYTES).ok()?;
+        // If the map of extents cannot be read, the read of the data reports it.
+        let next = self.disk.next_chunk(onode.oid, from).unwrap_or(Some(from))?;
+        let offset_bytes = u64::from(next) * keys::CHUNK_BYTES / SCRUB_READ_BYTES * SCRUB_READ_BYTES;
+        (offset_bytes < onode.size_bytes).then_some(offset_bytes)
     }
 
     /// Checks that every key belongs to an object or pool, that every extent belongs to one object,
@@ -381,7 +395,7 @@ impl<'a> Fsck<'a> {
         }
     }
 
-    /// Adds a finding about the object with a number. [`Fsck::name_objects`] adds the object's name.
+    /// Adds a finding about the object with a number. [`Fsck::name_objects`] adds its name.
     fn add_finding_of(&mut self, oid: u64, message: String) {
         let at = self.report.findings.len();
         self.add_finding(None, message);

@@ -50,6 +50,14 @@ impl Disk {
         Ok(chunks)
     }
 
+    /// The index of the object's first existing chunk from `first` on.
+    pub fn next_chunk(&self, oid: u64, first: u32) -> Result<Option<u32>> {
+        let after = first.checked_sub(1).map(|before| keys::chunk(oid, before));
+        let mut chunks = self.kv.scan(&keys::with_u64(keys::PREFIX_CHUNK, oid, b""), after.as_deref());
+        let Some(entry) = chunks.next() else { return Ok(None) };
+        keys::chunk_index(&entry?.0).map(Some).map_err(|_| malformed("the key of a chunk"))
+    }
+
     fn chunks_with(
         &self,
         oid: u64,

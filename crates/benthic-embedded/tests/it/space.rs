@@ -3,6 +3,7 @@
 use crate::support::{block_on, id, noise, with_pool};
 use benthic_core::{ErrorKind, Fetch, OmapPage, Store, WriteOp};
 use benthic_testkit::wait;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn disk_bytes(store: &benthic_embedded::EmbeddedStore) -> u64 {
@@ -177,4 +178,27 @@ fn fsck_during_writes_finds_nothing() {
         stop.store(true, Ordering::Relaxed);
         assert_eq!(findings, []);
     });
+}
+
+#[test]
+fn a_scrub_skips_holes_and_verifies_the_data_between_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_store, pool) = with_pool(dir.path());
+    let (mib, last) = (1 << 20, noise(3, 4_096));
+    // In the first MiB of the object, on the border of two others, and in the last one.
+    let op = WriteOp::new()
+        .write(0, noise(1, 4_096))
+        .write(3 * mib - 2_048, noise(2, 4_096))
+        .write(128 * mib - 4_096, last.clone());
+    block_on(pool.write(&id("sparse"), op)).unwrap();
+    let page = block_on(pool.scrub(None)).unwrap();
+    assert_eq!((page.objects, page.bytes, page.damage), (1, 4 * mib, Vec::new()));
+
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(dir.path().join("data")).unwrap();
+    let stored = std::fs::read(dir.path().join("data")).unwrap();
+    let block = stored.chunks(4_096).position(|block| block == last).unwrap();
+    file.write_all_at(&[!last[0]], block as u64 * 4_096).unwrap();
+    let damage = block_on(pool.scrub(None)).unwrap().damage;
+    assert_eq!(damage.len(), 1, "{damage:?}");
+    assert_eq!((&damage[0].object, damage[0].offset_bytes), (&Some(id("sparse")), Some(128 * mib - 4_096)));
 }
