@@ -1,5 +1,6 @@
 //! Child processes of this program. They own a store, are killed, or have their memory measured.
 
+use crate::scale;
 use crate::store::{MANY_IN_FLIGHT, open, pool, run as run_ops};
 use bench_harness::process::{Child, memory_mib};
 use bench_harness::{Noise, Outcome, seconds, start};
@@ -53,11 +54,15 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Outcome {
         "fill" => fill(dir, next()?, next()?),
         "churn" => churn(dir, next()?, next()?),
         "open" => open_again(dir, next()? == 1),
+        "scale" => scale::measure(dir, next()?, next()?),
+        "make-sparse" => scale::make_sparse(dir, next()?),
+        "sparse" => scale::measure_sparse(dir, next()?),
         _ => Err(format!("unknown task of a child: {what}").into()),
     }
 }
 
-fn report(line: &Value) -> Outcome {
+/// Prints a line for the parent.
+pub fn report(line: &Value) -> Outcome {
     let mut out = std::io::stdout();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)

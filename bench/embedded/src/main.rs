@@ -15,6 +15,7 @@ mod overwrites;
 mod reads;
 mod reference_kv;
 mod rounds;
+mod scale;
 mod socket;
 mod space;
 mod store;
@@ -30,12 +31,13 @@ pub const MIB: f64 = 1_048_576.0;
 
 type Run = fn(&Setting) -> Outcome<Section>;
 
-const SECTIONS: [(&str, &str, Run); 8] = [
+const SECTIONS: [(&str, &str, Run); 9] = [
     ("writes", "durable writes of new objects, against fio", writes::run),
     ("reads", "cached reads, against pread and the same checksum", reads::run),
     ("overwrites", "4 KiB overwrites in large objects, against fio", overwrites::run),
     ("omap", "omap inserts and scans, against the bare key-value crate", omap::run),
     ("many", "a million tiny objects: rates, bytes, memory, open times", many::run),
+    ("scale", "growth of every operation with the number of objects, and sparse data", scale::run),
     ("digest", "digest of a whole pool, against md5sum", digest::run),
     ("space", "bytes on the disk after overwriting and removing", space::run),
     ("socket", "through the socket, against in-process", socket::run),
@@ -56,7 +58,7 @@ struct Args {
     /// after
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     dir: PathBuf,
-    /// Let section "many" continue to ten million objects
+    /// Let the sections "many" and "scale" continue to ten million objects
     #[arg(long)]
     ten_million: bool,
     /// List the sections
@@ -70,7 +72,7 @@ pub struct Setting {
     pub rounds: usize,
     /// Do only a little of the work, to test the benchmark itself.
     pub quick: bool,
-    /// Whether the section "many" goes on to ten million objects.
+    /// Whether the sections "many" and "scale" go on to ten million objects.
     pub ten_million: bool,
     pub cores: usize,
 }

@@ -110,7 +110,7 @@ fn overwrite_parts(pool: &dyn Pool, objects: &[ObjectId], size: usize, data: &By
 }
 
 /// Waits until disk usage stays the same; returns the seconds until its last change.
-fn wait_until_still(dir: &Path) -> Outcome<f64> {
+pub fn wait_until_still(dir: &Path) -> Outcome<f64> {
     let stopwatch = start();
     let (mut bytes, mut changed_s) = (disk_bytes(dir)?, 0.0);
     while seconds(stopwatch) - changed_s < STILL_S && seconds(stopwatch) < WAIT_S_MAX {
