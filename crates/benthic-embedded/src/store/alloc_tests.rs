@@ -147,7 +147,7 @@ fn the_views_agree_with_a_plain_set_of_blocks() {
 fn a_full_data_file_of_ten_terabytes_takes_memory_only_at_its_holes() {
     // 10 TiB.
     const REGIONS: u64 = 81_920;
-    let full = [0xff; 4_096];
+    let full = [0xff_u8; 4_096];
     let mut holed = full;
     holed[100..102].fill(0);
     let mut allocator = Allocator::default();
