@@ -161,6 +161,10 @@ async fn sections(setting: &Setting, name: &str) -> Outcome<Vec<Section>> {
         }
         "listing" => Ok(vec![listing::run(setting, &Server::benthic(setting, &store).await?).await?]),
         "memory" => {
+            // A store of its own, because a gateway cleans up what other sections have left.
+            let dir = setting.dir.join("memory");
+            new_directory(&dir)?;
+            let (store, files) = setting.embedded(&dir);
             let ours = async || Server::benthic_serving(setting, &store, &memory::SERVE).await;
             let others = async || Server::versitygw(setting, &files).await;
             Ok(vec![memory::run(setting, ours, others).await?])

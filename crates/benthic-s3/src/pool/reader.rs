@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// The first piece is small, so that the first byte arrives soon. Each piece is twice as large as
 /// the previous one, up to the maximum.
@@ -224,6 +225,23 @@ pub(super) async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Pie
         .with("len_bytes_wanted", len_bytes))
 }
 
+/// Decrypts a piece. Decryption takes as long as all other work for the data, so that of long pieces
+/// runs beside the caller, which sends the pieces before it.
+async fn open_piece(
+    key: Arc<WriteKey>,
+    piece: Piece,
+    stored: BoxFuture<'static, Result<Bytes>>,
+) -> Result<Bytes> {
+    let open = async move { key.open(piece.chunk, piece.range(), &stored.await?) };
+    match Handle::try_current() {
+        Ok(runtime) if piece.len_bytes > PIECE_BYTES_FIRST => {
+            let opened = runtime.spawn(open).await;
+            opened.unwrap_or_else(|_| Err(Error::internal("the decryption of a piece panicked")))
+        }
+        _ => open.await,
+    }
+}
+
 #[async_trait]
 impl Reader for PoolReader {
     async fn next(&mut self) -> Result<Option<Bytes>> {
@@ -239,7 +257,7 @@ impl Reader for PoolReader {
             let key = self.write_key(piece.write)?;
             self.ahead.push_back(match key {
                 None => stored,
-                Some(key) => Box::pin(async move { key.open(piece.chunk, piece.range(), &stored.await?) }),
+                Some(key) => Box::pin(open_piece(key, piece, stored)),
             });
         }
         match self.ahead.next().await {
