@@ -132,6 +132,21 @@ def test_deep_and_long_statements_are_refused_or_run(server):
             assert found[-1][0] == b"Z" and not errors(found), (sql[:60], errors(found))
 
 
+def test_few_names_do_not_stand_for_many_tables(server):
+    doubled = ", ".join(f"t{number + 1} AS (SELECT a.x FROM t{number} a, t{number} b)" for number in range(40))
+    with Wire(server) as wire:
+        wire.log_in()
+        for sql in [
+            f"WITH t0 AS (SELECT 1 AS x), {doubled} SELECT x FROM t40",
+            "SELECT 1 FROM lake.trips FOR VERSION AS OF 1" + ", lake.trips" * 600,
+        ]:
+            (found,) = errors(wire.query(sql))
+            assert "too many tables" in found["M"], sql[:60]
+        # Each name is used once.
+        chain = ", ".join(f"t{number + 1} AS (SELECT x FROM t{number})" for number in range(50))
+        assert not errors(wire.query(f"WITH t0 AS (SELECT 1 AS x), {chain} SELECT x FROM t50"))
+
+
 def test_too_many_statements_and_settings_are_refused(server):
     with Wire(server) as wire:
         wire.log_in()
