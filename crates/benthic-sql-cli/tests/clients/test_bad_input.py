@@ -7,6 +7,7 @@ import struct
 import time
 
 import pytest
+from server import running
 from wire import Wire, errors, message, text
 
 
@@ -155,6 +156,19 @@ def test_too_many_statements_and_settings_are_refused(server):
         assert "too many" in errors(wire.until(b"Z"))[0]["M"]
         found = wire.query("; ".join(f"SET x.y{number} = 1" for number in range(300)))
         assert "too many" in errors(found)[0]["M"]
+
+
+def test_many_statements_in_a_message_need_little_memory(store):
+    """The answers to this message take 300 MiB."""
+    with running(store) as server, Wire(server, timeout=60) as wire:
+        wire.log_in()
+        before = server.memory_mib()
+        wire.send(message(b"Q", text(f"SET x.y = '{'a' * 1_000}';" + "SHOW x.y;" * 300_000 + ";" * 5_000_000)))
+        shown = 0
+        while (kind := wire.read()[0]) != b"Z":
+            shown += kind == b"D"
+        assert shown == 300_000
+        assert server.memory_mib() - before < 150
 
 
 def test_idle_and_half_open_connections_do_no_harm(server):

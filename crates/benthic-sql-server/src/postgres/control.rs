@@ -270,9 +270,23 @@ impl SessionSettings {
 }
 
 /// Splits a text into statements. Semicolons in quotes and comments do not end one.
-pub fn statements(text: &str) -> Vec<&str> {
+pub fn statements(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        while !text.is_empty() {
+            let (statement, rest) = split_statement(text);
+            text = rest;
+            if !without_comments(statement).is_empty() {
+                return Some(statement);
+            }
+        }
+        None
+    })
+}
+
+/// The text before the first semicolon that ends a statement, and the text after it.
+fn split_statement(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
-    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    let mut at = 0;
     let skip =
         |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |len| from + len + end.len());
     while at < bytes.len() {
@@ -297,15 +311,9 @@ pub fn statements(text: &str) -> Vec<&str> {
                     _ => at + 1,
                 }
             }
-            b';' => {
-                found.push(&text[start..at]);
-                start = at + 1;
-                start
-            }
+            b';' => return (&text[..at], &text[at + 1..]),
             _ => at + 1,
         };
     }
-    found.push(&text[start.min(text.len())..]);
-    found.retain(|statement| !without_comments(statement).is_empty());
-    found
+    (text, "")
 }

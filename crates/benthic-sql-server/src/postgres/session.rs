@@ -5,7 +5,7 @@ use super::control::{self, Control, SessionSettings};
 use super::copy::{self, RowForm};
 use super::cursors::{Declare, Fetch};
 use super::encode;
-use super::messages::{Fields, Writer, garbage};
+use super::messages::{Fields, SEND_BYTES, Writer, garbage};
 use super::parameters::{decode, parameter_types};
 use super::portals::{Fault, Named, Portal, PortalState, Running, Statement};
 use crate::catalog;
@@ -107,12 +107,14 @@ impl Session {
 
     /// Runs the statements of a text.
     async fn run_all(&mut self, text: &str) -> std::result::Result<(), Fault> {
-        let statements = control::statements(text);
-        if statements.is_empty() {
+        if control::statements(text).next().is_none() {
             self.writer.message(b'I', |_| {});
         }
-        self.is_implicit = statements.len() > 1;
-        for sql in statements {
+        self.is_implicit = control::statements(text).nth(1).is_some();
+        for sql in control::statements(text) {
+            if self.writer.out.len() >= SEND_BYTES {
+                self.writer.flush().await?;
+            }
             if copy::is_copy(sql) {
                 self.copy(sql).await?;
                 continue;
@@ -168,10 +170,10 @@ impl Session {
         for _ in 0..check_count(fields.count()?)? {
             declared.push(fields.u32()?);
         }
-        if control::statements(&sql).len() > 1 {
+        if control::statements(&sql).nth(1).is_some() {
             return Err(Error::invalid_argument("a prepared statement must be a single statement"));
         }
-        let sql = control::statements(&sql).first().copied().unwrap_or_default().to_owned();
+        let sql = control::statements(&sql).next().unwrap_or_default().to_owned();
         let len_bytes = sql.len() + 4 * declared.len();
         self.statements.insert(name, Statement { sql: sql.into(), declared }, len_bytes)?;
         self.writer.message(b'1', |_| {});
