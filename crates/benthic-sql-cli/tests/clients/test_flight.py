@@ -40,6 +40,18 @@ def test_values_are_bound_to_prepared_statements(cursor):
         assert cursor.fetchall() == found
 
 
+def test_prepared_statements_of_a_user_leave_room_for_those_of_others(store):
+    sql = f"SELECT 1 /* {'a' * 1_000_000} */"
+    with running(store) as server, contextlib.ExitStack() as stack:
+        connection = stack.enter_context(server.flight())
+        with pytest.raises(adbc_driver_manager.Error, match="too large prepared statements; close some"):
+            for _ in range(80):
+                stack.enter_context(connection.cursor()).adbc_prepare(sql)
+        with server.flight(store.key("main/bob")) as other, other.cursor() as cursor:
+            cursor.execute("SELECT id FROM lake.trips WHERE id = $1", (2,))
+            assert cursor.fetchall() == [(2,)]
+
+
 def test_parameters_need_no_numbers(cursor):
     cursor.execute("SELECT id FROM lake.trips WHERE city <> '?' AND id >= ? AND id < ?", (2, 3))
     assert cursor.fetchall() == [(2,)]

@@ -30,9 +30,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Status;
 
-/// Limit on the prepared statements of all users.
+/// Limit on the prepared statements of a user.
 const PREPARED_MAX: usize = 10_000;
-/// Limit on the size of all prepared statements and their values.
+/// Limit on the size of the prepared statements of a user and their values.
 const PREPARED_BYTES_MAX: usize = 64 << 20;
 /// Lifetime of a prepared statement that is not used.
 const PREPARED_TIME: Duration = Duration::from_secs(3_600);
@@ -137,7 +137,7 @@ impl Queries {
             used: now,
         };
         let mut all = self.prepared.lock();
-        check_room(&mut all, sql.len())?;
+        check_room(&mut all, user, 1, sql.len())?;
         all.insert(handle.clone(), prepared);
         Ok(handle)
     }
@@ -149,7 +149,7 @@ impl Queries {
     pub fn bind(&self, user: &User, handle: &Bytes, values: Vec<ScalarValue>) -> Result<()> {
         let len_bytes = values.iter().map(ScalarValue::size).sum();
         let mut all = self.prepared.lock();
-        check_room(&mut all, len_bytes)?;
+        check_room(&mut all, user, 0, len_bytes)?;
         let prepared = all.get_mut(handle).filter(|prepared| prepared.user == user.name);
         let prepared = prepared.ok_or_else(unknown)?;
         prepared.len_bytes = prepared.sql.len() + len_bytes;
@@ -331,18 +331,26 @@ pub async fn forget_polled(polled: PolledQueries) {
     }
 }
 
-/// Makes room for a prepared statement: removes those that were not used for long.
-fn check_room(all: &mut HashMap<Bytes, Prepared>, len_bytes: usize) -> Result<()> {
-    let used =
-        |all: &HashMap<Bytes, Prepared>| all.values().map(|prepared| prepared.len_bytes).sum::<usize>();
+/// Makes room for `statements` more prepared statements of a user, and so many bytes: removes those
+/// that were not used for long.
+fn check_room(
+    all: &mut HashMap<Bytes, Prepared>,
+    user: &User,
+    statements: usize,
+    len_bytes: usize,
+) -> Result<()> {
     let is_full = |all: &HashMap<Bytes, Prepared>| {
-        all.len() >= PREPARED_MAX || used(all) + len_bytes > PREPARED_BYTES_MAX
+        let own = || all.values().filter(|prepared| prepared.user == user.name);
+        own().count() + statements > PREPARED_MAX
+            || own().map(|prepared| prepared.len_bytes).sum::<usize>() + len_bytes > PREPARED_BYTES_MAX
     };
     if is_full(all) {
         all.retain(|_, prepared| prepared.used.elapsed() < PREPARED_TIME);
     }
     if is_full(all) {
-        return Err(Error::limit_exceeded("there are too many or too large prepared statements; close some"));
+        return Err(Error::limit_exceeded(
+            "the user has too many or too large prepared statements; close some",
+        ));
     }
     Ok(())
 }
