@@ -31,8 +31,10 @@ use std::sync::Arc;
 
 /// Limit of a manifest and of a manifest list, compressed.
 const MANIFEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Limit of the new files of a commit.
+/// Limit of the manifests of a commit, and of its new files.
 const FILES_MAX: usize = 100_000;
+/// Limit of the older files that new manifests of a commit list.
+const EXISTING_MAX: usize = 1_000_000;
 /// Memory for rows that wait to be written.
 const BUFFER_BYTES: usize = 128 * 1024 * 1024;
 const BATCH_ROWS: usize = 8_192;
@@ -140,18 +142,23 @@ async fn read_manifests(
 ) -> Result<(Listed, Vec<StagedFile>)> {
     let mut listed = Listed::default();
     let file = staging.file(&view.folder, manifest_list).await?;
-    let manifests = avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)?;
+    let mut manifests = Vec::new();
+    avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, |manifest| {
+        manifests.push(manifest.text("manifest_path")?.to_owned());
+        if manifests.len() <= FILES_MAX { Ok(()) } else { Err(too_many_files()) }
+    })?;
+    let mut paths = HashSet::new();
+    if let Some(twice) = manifests.iter().find(|path| !paths.insert(path.as_str())) {
+        return Err(invalid("the commit lists a manifest twice").with("file", twice));
+    }
     let mut uploads = vec![file];
-    for manifest in manifests {
-        let path = manifest.text("manifest_path")?;
+    for path in &manifests {
         if let Some(own) = own_file(&view.folder, path) {
             listed.kept.insert(own);
             continue;
         }
         let file = staging.file(&view.folder, path).await?;
-        for entry in avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?)? {
-            listed.add(&entry)?;
-        }
+        avro::read(&file.bytes(MANIFEST_BYTES_MAX).await?, |entry| listed.add(&entry))?;
         uploads.push(file);
     }
     let mut paths = HashSet::new();
@@ -191,8 +198,8 @@ impl Listed {
             Some(2) => {}
             _ => return Err(invalid("a manifest has an entry with an unknown status")),
         }
-        match self.added.len() + self.deletes.len() > FILES_MAX {
-            true => Err(Error::limit_exceeded("the commit has too many files").with("files_max", FILES_MAX)),
+        match self.added.len() + self.deletes.len() > FILES_MAX || self.existing.len() > EXISTING_MAX {
+            true => Err(too_many_files()),
             false => Ok(()),
         }
     }
@@ -255,6 +262,11 @@ async fn deleted_rows(
         }
         None => Ok(deleted),
     }
+}
+
+fn too_many_files() -> Error {
+    let message = "the commit has too many files; commit them in several steps";
+    Error::limit_exceeded(message).with("new_max", FILES_MAX).with("older_max", EXISTING_MAX)
 }
 
 fn own_file(folder: &Folder, uri: &str) -> Option<File> {

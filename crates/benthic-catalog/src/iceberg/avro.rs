@@ -15,6 +15,8 @@ use std::sync::Arc;
 const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Limit of the expanded size of a client's file.
 const READ_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Limit of the values in a client's file. A value can take no byte, such as null, but takes time.
+const READ_VALUES_MAX: usize = 64 * 1024 * 1024;
 /// Bytes of records that are compressed together.
 const BLOCK_BYTES: usize = 64 * 1024;
 const COMPRESSION_LEVEL: u8 = 6;
@@ -149,7 +151,7 @@ fn header(schema: &str, codec: &str, metadata: &[(&str, String)]) -> Vec<u8> {
     header
 }
 
-/// A record that a client wrote: its fields by name. Arrays and maps are left out.
+/// A record that a client wrote: its fields by name. Nulls, arrays and maps are left out.
 pub struct Record(Vec<(Arc<str>, Field)>);
 
 enum Field {
@@ -196,13 +198,14 @@ fn missing_field(field: &'static str) -> Error {
     invalid("a manifest lacks a field, or has one of another type").with("field", field)
 }
 
-/// Reads the records of a file that a client wrote. Time and memory are bounded; the libraries that
-/// we tried never return for some damaged files, or do not limit the expanded size of a block.
+/// Calls `each` for the records of a file that a client wrote, one after the other: records take
+/// much more memory than their bytes. Time and memory are bounded; the libraries that we tried
+/// never return for some damaged files, or do not limit the expanded size of a block.
 ///
 /// # Errors
 /// `InvalidArgument` for a file that is not valid, has another codec than deflate, or expands to
-/// more than 64 MiB.
-pub fn read(file: &[u8]) -> Result<Vec<Record>> {
+/// more than 64 MiB or 64 million values; errors of `each`.
+pub fn read(file: &[u8], mut each: impl FnMut(Record) -> Result<()>) -> Result<()> {
     let mut rest = file;
     let rest = &mut rest;
     if take(rest, MAGIC.len())? != MAGIC {
@@ -224,7 +227,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Record>> {
     }
     let schema = Type::parse(&schema.ok_or_else(|| invalid("an Avro file has no schema"))?)?;
     let marker = take(rest, MARKER_BYTES)?;
-    let (mut records, mut expanded) = (Vec::new(), 0);
+    let (mut expanded, mut values) = (0, READ_VALUES_MAX);
     while !rest.is_empty() {
         let count = read_number(rest)?;
         let block = read_bytes(rest)?;
@@ -242,22 +245,30 @@ pub fn read(file: &[u8]) -> Result<Vec<Record>> {
             }
         };
         expanded += block.len();
-        let block = &mut &*block;
         // Each record takes at least one byte.
         if usize::try_from(count).map_or(true, |count| count > block.len()) {
             return Err(invalid("a block of an Avro file has fewer records than it says"));
         }
+        let mut block = Block { rest: &block, values_left: values };
         for _ in 0..count {
-            match schema.read(block)? {
-                Field::Record(record) => records.push(record),
+            match schema.read(&mut block)? {
+                Field::Record(record) => each(record)?,
                 _ => return Err(invalid("an Avro file has no records")),
             }
         }
-        if !block.is_empty() || take(rest, MARKER_BYTES)? != marker {
+        values = block.values_left;
+        if !block.rest.is_empty() || take(rest, MARKER_BYTES)? != marker {
             return Err(invalid("an Avro file is damaged"));
         }
     }
-    Ok(records)
+    Ok(())
+}
+
+/// The unread part of a block.
+struct Block<'b> {
+    rest: &'b [u8],
+    /// How many more values the file may have.
+    values_left: usize,
 }
 
 /// A type of a schema, without the parts that only matter to readers.
@@ -308,7 +319,10 @@ impl Type {
         })
     }
 
-    fn read(&self, rest: &mut &[u8]) -> Result<Field> {
+    fn read(&self, block: &mut Block<'_>) -> Result<Field> {
+        let left = block.values_left.checked_sub(1);
+        block.values_left = left.ok_or_else(|| invalid("an Avro file has too many values"))?;
+        let rest = &mut block.rest;
         Ok(match self {
             Type::Null => Field::Skipped,
             Type::Fixed(size) => take(rest, *size).map(|_| Field::Skipped)?,
@@ -316,33 +330,38 @@ impl Type {
             Type::Bytes => Field::Bytes(read_bytes(rest)?.to_vec()),
             Type::Union(variants) => {
                 let variant = usize::try_from(read_number(rest)?).ok().and_then(|place| variants.get(place));
-                variant.ok_or_else(|| invalid("an Avro record is damaged"))?.read(rest)?
+                variant.ok_or_else(|| invalid("an Avro record is damaged"))?.read(block)?
             }
             Type::Record(fields) => {
-                let read =
-                    |(name, data_type): &(Arc<str>, Type)| Ok((Arc::clone(name), data_type.read(rest)?));
-                Field::Record(Record(fields.iter().map(read).collect::<Result<_>>()?))
+                let mut record = Vec::new();
+                for (name, data_type) in fields {
+                    match data_type.read(block)? {
+                        Field::Skipped => {}
+                        field => record.push((Arc::clone(name), field)),
+                    }
+                }
+                Field::Record(Record(record))
             }
-            Type::Array(items) => Type::skip(rest, |rest| items.read(rest).map(drop))?,
-            Type::Map(values) => Type::skip(rest, |rest| {
-                read_bytes(rest)?;
-                values.read(rest).map(drop)
+            Type::Array(items) => Type::skip(block, |block| items.read(block).map(drop))?,
+            Type::Map(values) => Type::skip(block, |block| {
+                read_bytes(&mut block.rest)?;
+                values.read(block).map(drop)
             })?,
         })
     }
 
     /// Skips the blocks of an array or a map. Each item must take a byte, so that few bytes cannot
     /// stand for many items.
-    fn skip(rest: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Result<()>) -> Result<Field> {
+    fn skip(block: &mut Block<'_>, mut item: impl FnMut(&mut Block<'_>) -> Result<()>) -> Result<Field> {
         loop {
-            let count = read_count(rest)?;
+            let count = read_count(&mut block.rest)?;
             if count == 0 {
                 return Ok(Field::Skipped);
             }
-            if count > rest.len() as u64 {
+            if count > block.rest.len() as u64 {
                 return Err(invalid("an Avro record is damaged"));
             }
-            (0..count).try_for_each(|_| item(rest))?;
+            (0..count).try_for_each(|_| item(block))?;
         }
     }
 }

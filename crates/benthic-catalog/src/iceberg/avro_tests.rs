@@ -1,7 +1,7 @@
 use super::{
-    AvroFile, FILE_BYTES_MAX, READ_BYTES_MAX, Value, encode_bytes, encode_len, encode_number, header, read,
+    AvroFile, FILE_BYTES_MAX, READ_BYTES_MAX, Record, Value, encode_bytes, encode_len, encode_number, header,
 };
-use benthic_core::ErrorKind;
+use benthic_core::{ErrorKind, Result};
 use miniz_oxide::deflate::compress_to_vec;
 
 const SCHEMA: &str = r#"{"type":"record","name":"r","fields":[{"name":"number","type":"long"},{"name":"text","type":"string"}]}"#;
@@ -14,6 +14,15 @@ fn file(records: i64) -> Vec<u8> {
             .unwrap();
     }
     file.finish().to_vec()
+}
+
+fn read(file: &[u8]) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    super::read(file, |record| {
+        records.push(record);
+        Ok(())
+    })?;
+    Ok(records)
 }
 
 #[test]
@@ -106,6 +115,36 @@ fn few_bytes_do_not_stand_for_many_items() {
         nested = format!(r#"{{"type":"array","items":{nested}}}"#);
     }
     refused(&of_schema(&field(&nested), &[2; 40]));
+}
+
+#[test]
+fn few_bytes_do_not_stand_for_many_values() {
+    let field = |name: &str, data_type: &str| format!(r#"{{"name":"{name}","type":{data_type}}}"#);
+    let record =
+        |fields: &[String]| format!(r#"{{"type":"record","name":"r","fields":[{}]}}"#, fields.join(","));
+    // Each record takes one byte, and has a thousand values.
+    let mut fields = vec![field("number", "\"long\"")];
+    fields.extend((0..1_000).map(|number| field(&format!("n{number}"), "\"null\"")));
+    let schema = record(&fields);
+    let of_records = |count: usize| {
+        let mut file = header(&schema, "null", &[]);
+        file.extend_from_slice(&[7; 16]);
+        encode_len(count, &mut file);
+        encode_bytes(&vec![0; count], &mut file);
+        file.extend_from_slice(&[7; 16]);
+        file
+    };
+    assert_eq!(read(&of_records(100)).unwrap().len(), 100);
+    let found = super::read(&of_records(100_000), |record| record.number("number").map(drop));
+    assert_eq!(found.err().map(|error| error.kind()), Some(ErrorKind::InvalidArgument));
+    // Many blocks of items that take no bytes.
+    let mut many = Vec::new();
+    for _ in 0..40_000 {
+        encode_number(60_000, &mut many);
+    }
+    many.push(0);
+    let array = record(&[field("a", r#"{"type":"array","items":"null"}"#)]);
+    refused(&of_schema(&array, &many));
 }
 
 /// A file with one block.

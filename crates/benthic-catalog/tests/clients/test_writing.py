@@ -280,7 +280,7 @@ def test_duckdb_creates_and_merges(store, writer):
     assert ("lake", "made") not in writer.pyiceberg().list_tables("lake")
 
 
-def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambda manifest: True, times=1, **changed):
+def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambda manifest: True, times=1, listed_times=1, **changed):
     """Uploads a file that deletes these rows, beside some current manifests. Returns the updates that commit it."""
     root = f"{table.location()}/metadata/{uuid.uuid4()}"
     columns = [("file_path", pyarrow.string(), ids[0]), ("pos", pyarrow.int64(), ids[1])]
@@ -303,7 +303,7 @@ def position_deletes(table, rows, ids=(2_147_483_546, 2_147_483_545), kept=lambd
     current = table.current_snapshot()
     output = table.io.new_output(f"{root}.avro")
     with write_manifest_list(2, output, 77, current.snapshot_id, 9, "null") as manifests:
-        manifests.add_manifests([*filter(kept, current.manifests(table.io)), manifest.to_manifest_file()])
+        manifests.add_manifests([*filter(kept, current.manifests(table.io)), *[manifest.to_manifest_file()] * listed_times])
     return adds(f"{root}.avro", current.snapshot_id)
 
 
@@ -325,6 +325,7 @@ def test_damaged_deletes_are_refused(store, writer, lakes):
         ([(path, 1)], {"ids": (1, 2)}, 400),
         ([(path, 1)], {"record_count": 2}, 400),
         ([(path, 1)], {"times": 2}, 400),
+        ([(path, 1)], {"listed_times": 2}, 400),
         ([(path, 1)], {"file_path": other}, 400),
         ([(path, 1)], {"file_path": path}, 400),
         ([(path, 1)], {"content": equality}, 406),
