@@ -1,10 +1,13 @@
 """Users, rights and encryption, on both protocols."""
 
+import contextlib
+import socket
 import subprocess
 import time
 
 import adbc_driver_manager
 import psycopg
+import pyarrow.flight
 import pytest
 from conftest import ROWS
 from server import running
@@ -98,3 +101,19 @@ def test_logins_in_a_row_do_not_exhaust_connections(store):
             refused_by_postgres(server, ("nobody", "nothing"))
             server.connect().close()
             time.sleep(0.01)
+
+
+def test_clients_that_do_not_log_in_leave_room_for_others(store):
+    """A connection without a login ends after ten seconds, also if its client speaks the protocol."""
+    with running(store, "--connections-max", "2") as server, contextlib.ExitStack() as stack:
+        port = int(server.flight_url.split(":")[-1])
+        stack.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+        other = stack.enter_context(pyarrow.flight.connect(server.flight_url))
+        with pytest.raises(pyarrow.flight.FlightUnauthenticatedError):
+            list(other.do_action(("nothing", b"")))
+        with server.flight() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT * FROM lake.many")
+            rows = cursor.fetch_record_batch()
+            read = rows.read_next_batch().num_rows
+            time.sleep(11)
+            assert read + sum(batch.num_rows for batch in rows) == ROWS

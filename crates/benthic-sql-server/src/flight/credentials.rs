@@ -4,15 +4,15 @@
 //! A token names the access key and the time when it expires, and is signed with a key that this
 //! process draws at its start. So the server stores no tokens, and a restart ends them all.
 
-use super::status;
+use super::{IsLoggedIn, status};
 use crate::users::{User, Users};
 use base64_simd::STANDARD_NO_PAD as BASE64;
 use benthic_core::{Environment, Result};
 use benthic_s3::grants::wrong_credentials;
 use ring::hmac;
 use std::sync::Arc;
-use tonic::Status;
 use tonic::metadata::MetadataMap;
+use tonic::{Extensions, Status};
 
 /// Lifetime of a token.
 const TOKEN_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -39,23 +39,35 @@ impl Credentials {
     ///
     /// # Errors
     /// `Unauthenticated`, `PermissionDenied` if the user's account may not query.
-    pub async fn user(&self, metadata: &MetadataMap) -> std::result::Result<Arc<User>, Status> {
-        self.check(metadata).await.map(|(user, _)| user)
+    pub async fn user(
+        &self,
+        metadata: &MetadataMap,
+        extensions: &Extensions,
+    ) -> std::result::Result<Arc<User>, Status> {
+        self.check(metadata, extensions).await.map(|(user, _)| user)
     }
 
     /// A token for the login of a request.
     ///
     /// # Errors
     /// Errors of [`user`](Credentials::user).
-    pub async fn token(&self, metadata: &MetadataMap) -> std::result::Result<String, Status> {
-        let (_, access_key) = self.check(metadata).await?;
+    pub async fn token(
+        &self,
+        metadata: &MetadataMap,
+        extensions: &Extensions,
+    ) -> std::result::Result<String, Status> {
+        let (_, access_key) = self.check(metadata, extensions).await?;
         let expires_ms = self.environment.clock.monotonic_ms() + TOKEN_MS;
         let text = format!("{access_key}.{expires_ms}");
         let signature = BASE64.encode_to_string(hmac::sign(&self.key, text.as_bytes()).as_ref());
         Ok(format!("{text}.{signature}"))
     }
 
-    async fn check(&self, metadata: &MetadataMap) -> std::result::Result<(Arc<User>, String), Status> {
+    async fn check(
+        &self,
+        metadata: &MetadataMap,
+        extensions: &Extensions,
+    ) -> std::result::Result<(Arc<User>, String), Status> {
         let wrong = || Status::unauthenticated(wrong_credentials().to_string());
         let missing = || Status::unauthenticated("log in with an access key and its secret key");
         let header = metadata.get("authorization").and_then(|header| header.to_str().ok());
@@ -83,6 +95,9 @@ impl Credentials {
             _ => return Err(missing()),
         };
         let user = self.users.enter(&login.0).map_err(|error| status(&error))?;
+        if let Some(connection) = extensions.get::<IsLoggedIn>() {
+            connection.set();
+        }
         Ok((user, login.1))
     }
 

@@ -18,12 +18,13 @@ use service::Service;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::Connected;
 use tonic::{Code, Status};
@@ -32,6 +33,9 @@ use tonic::{Code, Status};
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Time that a client has for TLS.
 const TLS_TIME: Duration = Duration::from_secs(30);
+/// Time that a client has for its first login after TLS. Clients without a key must not keep the
+/// connections of others waiting.
+const LOGIN_TIME: Duration = Duration::from_secs(10);
 /// Time that running queries have when the server stops.
 const STOP_TIME: Duration = Duration::from_secs(8);
 /// Interval and time limit of the pings that find clients without power.
@@ -117,8 +121,10 @@ async fn accept(
                     _ => return,
                 },
             };
+            let login = Box::pin(tokio::time::sleep(LOGIN_TIME));
+            let connection = Connection { stream, is_logged_in: IsLoggedIn::default(), login, _slot: slot };
             // The server stops if nobody receives this.
-            let _ = accepted.send(Ok(Connection { stream, _slot: slot })).await;
+            let _ = accepted.send(Ok(connection)).await;
         });
     }
 }
@@ -127,16 +133,35 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// Whether the client of a connection has logged in.
+#[derive(Clone, Default)]
+struct IsLoggedIn(Arc<AtomicBool>);
+
+impl IsLoggedIn {
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A connection and its slot.
 struct Connection {
     stream: Box<dyn Stream>,
+    is_logged_in: IsLoggedIn,
+    /// The time until the login.
+    login: Pin<Box<Sleep>>,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Connected for Connection {
-    type ConnectInfo = ();
+    type ConnectInfo = IsLoggedIn;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> IsLoggedIn {
+        self.is_logged_in.clone()
+    }
 }
 
 impl AsyncRead for Connection {
@@ -145,6 +170,9 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.is_logged_in.get() && self.login.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

@@ -28,7 +28,7 @@ impl FlightService for Polling {
 
     async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<PollInfo> {
         let Service { credentials, queries } = &self.0;
-        let user = credentials.user(request.metadata()).await?;
+        let user = credentials.user(request.metadata(), request.extensions()).await?;
         let command = Any::decode(&*request.get_ref().cmd).ok().and_then(|any| Command::try_from(any).ok());
         let poll = match command.ok_or_else(|| Status::invalid_argument("the query is invalid"))? {
             Command::CommandStatementQuery(query) => {

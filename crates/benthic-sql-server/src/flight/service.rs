@@ -34,7 +34,7 @@ use prost::Message;
 use std::pin::Pin;
 use std::sync::Arc;
 use tonic::metadata::MetadataMap;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Extensions, Request, Response, Status, Streaming};
 
 pub type Answer<T> = Result<Response<T>, Status>;
 type DoGet = Answer<<Service as FlightService>::DoGetStream>;
@@ -49,8 +49,8 @@ pub struct Service {
 }
 
 impl Service {
-    async fn user(&self, metadata: &MetadataMap) -> Result<Arc<User>, Status> {
-        self.credentials.user(metadata).await
+    async fn user(&self, metadata: &MetadataMap, extensions: &Extensions) -> Result<Arc<User>, Status> {
+        self.credentials.user(metadata, extensions).await
     }
 
     /// Answers a request for a ticket, with a ticket that repeats the request.
@@ -60,7 +60,7 @@ impl Service {
         schema: &Schema,
         ticket: Bytes,
     ) -> Answer<FlightInfo> {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         info(request.into_inner(), schema, ticket)
     }
 
@@ -123,7 +123,7 @@ impl FlightSqlService for Service {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Answer<Pin<Box<dyn stream::Stream<Item = Result<HandshakeResponse, Status>> + Send>>> {
-        let token = self.credentials.token(request.metadata()).await?;
+        let token = self.credentials.token(request.metadata(), request.extensions()).await?;
         let header = format!("Bearer {token}").parse().map_err(|error| invalid(&error))?;
         let answer = HandshakeResponse { protocol_version: 0, payload: token.into() };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
@@ -136,7 +136,7 @@ impl FlightSqlService for Service {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Answer<FlightInfo> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let planned = self.queries.plan(&user, &query.query).await.map_err(|error| status(&error))?;
         let statement_handle = self.queries.ticket(&query.query).map_err(|error| status(&error))?;
         let ticket = TicketStatementQuery { statement_handle };
@@ -148,7 +148,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_statement(&self, ticket: TicketStatementQuery, request: Request<Ticket>) -> DoGet {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let rows: Messages = self.queries.start_ticket(&user, &ticket.statement_handle).await?;
         Ok(Response::new(rows))
     }
@@ -158,7 +158,7 @@ impl FlightSqlService for Service {
         update: CommandStatementUpdate,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         // The session's own error names the command to use instead.
         self.queries.plan(&user, &update.query).await.map_err(|error| status(&error))?;
         Err(Status::invalid_argument("the statement is a query; execute it as one"))
@@ -169,7 +169,7 @@ impl FlightSqlService for Service {
         query: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let prepare = async {
             // JDBC's parameters have no numbers.
             let sql = statement::number_parameters(&query.query);
@@ -192,7 +192,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let messages = request.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
         let mut batches = FlightRecordBatchStream::new_from_flight_data(messages);
         let mut values: Option<Vec<ScalarValue>> = None;
@@ -217,7 +217,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Answer<FlightInfo> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let plan = async {
             let sql = self.queries.sql(&user, &query.prepared_statement_handle)?;
             self.queries.plan(&user, &sql).await
@@ -235,7 +235,7 @@ impl FlightSqlService for Service {
         query: CommandPreparedStatementQuery,
         request: Request<Ticket>,
     ) -> DoGet {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let rows = self.queries.start_prepared(&user, &query.prepared_statement_handle).await?;
         Ok(Response::new(rows))
     }
@@ -245,7 +245,7 @@ impl FlightSqlService for Service {
         query: ActionClosePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<(), Status> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         self.queries.close(&user, &query.prepared_statement_handle);
         Ok(())
     }
@@ -255,7 +255,7 @@ impl FlightSqlService for Service {
         query: ActionCancelQueryRequest,
         request: Request<Action>,
     ) -> Result<ActionCancelQueryResult, Status> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let info =
             FlightInfo::decode(query.info).map_err(|_| Status::invalid_argument("the query is invalid"))?;
         // The two answers have the same numbers.
@@ -266,7 +266,7 @@ impl FlightSqlService for Service {
         &self,
         request: Request<Action>,
     ) -> Answer<<Service as FlightService>::DoActionStream> {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         let action = request.into_inner();
         if action.r#type != CANCEL_FLIGHT_INFO {
             return Err(Status::unimplemented("the server does not know this action"));
@@ -289,7 +289,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_catalogs(&self, query: CommandGetCatalogs, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         send(metadata::catalogs(query))
     }
 
@@ -303,7 +303,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_schemas(&self, query: CommandGetDbSchemas, request: Request<Ticket>) -> DoGet {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         send(metadata::schemas(query, &of_user(&user).await?))
     }
 
@@ -317,7 +317,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> DoGet {
-        let user = self.user(request.metadata()).await?;
+        let user = self.user(request.metadata(), request.extensions()).await?;
         send(metadata::tables(query, &of_user(&user).await?))
     }
 
@@ -330,7 +330,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_table_types(&self, query: CommandGetTableTypes, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         let mut builder = query.into_builder();
         builder.append(TABLE_TYPE);
         send(builder.build())
@@ -347,7 +347,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_sql_info(&self, query: CommandGetSqlInfo, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         let server = SERVER.as_ref().map_err(invalid)?;
         send(query.into_builder(server).build())
     }
@@ -361,7 +361,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_primary_keys(&self, _query: CommandGetPrimaryKeys, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         send_nothing(metadata::primary_keys())
     }
 
@@ -374,7 +374,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_exported_keys(&self, _query: CommandGetExportedKeys, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         send_nothing(metadata::foreign_keys())
     }
 
@@ -387,7 +387,7 @@ impl FlightSqlService for Service {
     }
 
     async fn do_get_imported_keys(&self, _query: CommandGetImportedKeys, request: Request<Ticket>) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         send_nothing(metadata::foreign_keys())
     }
 
@@ -404,7 +404,7 @@ impl FlightSqlService for Service {
         _query: CommandGetCrossReference,
         request: Request<Ticket>,
     ) -> DoGet {
-        self.user(request.metadata()).await?;
+        self.user(request.metadata(), request.extensions()).await?;
         send_nothing(metadata::foreign_keys())
     }
 
