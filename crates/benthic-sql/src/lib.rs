@@ -26,6 +26,7 @@
 //! and partitionings.
 
 mod all_match;
+pub mod bounded;
 pub mod changes;
 pub mod cluster;
 pub mod columns;

@@ -8,6 +8,7 @@
 //! `benthic` command to use.
 
 use crate::all_match::{AllAsAny, all_match};
+use crate::bounded;
 use crate::changes::{Change, TARGET, Target, TargetRows};
 use crate::common_subplan::SharingPlanner;
 use crate::elements::ElementsOfLists;
@@ -634,6 +635,7 @@ pub(crate) fn context(settings: &Settings, work: &Arc<Work>) -> Result<SessionCo
     for function in text_search::functions().into_iter().chain(json::functions()) {
         context.register_udf(ScalarUDF::clone(&function));
     }
+    bounded::register(&context).map_err(|error| from_datafusion(&error))?;
     // A query that calls methods replaces it by one that has them.
     register_methods(&context, Methods::new());
     // DataFusion requires an object store for the scan's address. This one stays empty, because the

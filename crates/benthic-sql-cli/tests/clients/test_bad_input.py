@@ -158,6 +158,19 @@ def test_too_many_statements_and_settings_are_refused(server):
         assert "too many" in errors(found)[0]["M"]
 
 
+def test_large_values_are_refused(server):
+    """The server ends if it cannot allocate memory."""
+    with Wire(server, timeout=60) as wire:
+        wire.log_in()
+        for sql in [
+            "SELECT octet_length(repeat(arrow_cast('x', 'LargeUtf8'), 1000000000000000))",
+            "SELECT octet_length(repeat(current_database(), 2000000000))",
+            "SELECT array_length(array_repeat(id, 2000000000)) FROM lake.trips",
+        ]:
+            (found,) = errors(wire.query(sql))
+            assert "too large values" in found["M"], sql
+
+
 def test_many_statements_in_a_message_need_little_memory(store):
     """The answers to this message take 300 MiB."""
     with running(store) as server, Wire(server, timeout=60) as wire:

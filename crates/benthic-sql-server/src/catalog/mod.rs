@@ -17,6 +17,7 @@ use crate::DATABASE;
 use crate::postgres::SessionSettings;
 use crate::users::User;
 use benthic_core::Result;
+use benthic_sql::bounded;
 use benthic_sql::errors::from_datafusion;
 use benthic_sql::prepared::PreparedQuery;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
@@ -68,6 +69,7 @@ fn context(
         .with_config(config)
         .with_runtime_env(Arc::new(runtime));
     let context = SessionContext::new_with_state(state.build());
+    bounded::register(&context)?;
     for function in functions::all(access_key, settings, objects) {
         context.register_udf(function);
     }
