@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// Limit of the levels of a nested type.
 const DEPTH_MAX: usize = 16;
+/// Limit of the length of a binary value of fixed length. In memory, a null is as long as a value.
+const FIXED_BYTES_MAX: i64 = 4_096;
 
 /// The definition of the table that a client wants to create.
 ///
@@ -123,6 +125,7 @@ fn plain_type(text: &str) -> Option<DataType> {
                 return (precision <= 38).then_some(DataType::Decimal128(precision, scale));
             }
             let [len_bytes]: [i64; 1] = numbers("fixed[", ']')?.try_into().ok()?;
+            let len_bytes = Some(len_bytes).filter(|len_bytes| *len_bytes <= FIXED_BYTES_MAX)?;
             DataType::FixedSizeBinary(i32::try_from(len_bytes).ok()?)
         }
     })

@@ -89,6 +89,7 @@ fn what_a_table_cannot_do_is_refused() {
         vec![id.clone(), text.clone(), small.clone(), field(5, "new", "uuid")],
         with("required", json!(true)),
         with("type", json!({ "type": "list" })),
+        with("type", json!("fixed[2000000000]")),
         with("doc", json!("a comment")),
         with("write-default", json!(5)),
     ];
