@@ -321,9 +321,9 @@ FAULT_TESTS := env -C crates/benthic-cli/tests/faults $(PYTHON_RUN) -P -m pytest
 
 # On the embedded engine; the parts on Ceph are below.
 FAULTS_PART := $(PART) "Faults" 130 $(FAULT_TESTS) -m "not ceph"
-S3_PART := $(PART) "S3 clients" 450 $(S3_TESTS) -m "not ceph"
-SQL_PART := $(PART) "SQL clients" 90 $(SQL_TESTS) -m "not ceph"
-CATALOG_PART := $(PART) "Catalog clients" 90 $(CATALOG_TESTS) -m "not ceph"
+S3_PART := $(PART) "S3 clients" 540 $(S3_TESTS) -m "not ceph"
+SQL_PART := $(PART) "SQL clients" 150 $(SQL_TESTS) -m "not ceph"
+CATALOG_PART := $(PART) "Catalog clients" 150 $(CATALOG_TESTS) -m "not ceph"
 
 S3_NEEDS := s3 python-env s3-clients-env s3-packages rabbit-packages $(if $(BENTHIC_TEST_LONG),kafka-packages keycloak openbao)
 SQL_NEEDS := s3 sql sql-clients-env sql-packages

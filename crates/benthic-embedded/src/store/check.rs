@@ -130,8 +130,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The offset of the next read of an object's data, from `from_bytes` on. Skips holes, because a
-    /// sparse object may be much larger than its data.
+    /// The offset of the next read of an object's data, from `from_bytes` on. Skips holes, because
+    /// a sparse object may be much larger than its data.
     fn next_scrub_read(&self, onode: &Onode, from_bytes: u64) -> Option<u64> {
         if from_bytes >= onode.size_bytes || onode.data != Data::Chunks {
             return (from_bytes < onode.size_bytes).then_some(from_bytes);

@@ -169,8 +169,9 @@ impl Server {
         config.sig_v4_allowed_services = ["s3", "iam", "sts", "sns"].map(str::to_owned).into();
         config.enable_sig_v2 = false;
         config.presigned_url_max_skew_time_secs = signature_time::FORM_S_MAX;
-        // As on AWS, the parameter `x-id` does not choose the operation. Otherwise a PutObject could
-        // have the headers of a copy, which policies see, and a document could escape its checks.
+        // As on AWS, the parameter `x-id` does not choose the operation. Otherwise a PutObject
+        // could have the headers of a copy, which policies see, and a document could escape its
+        // checks.
         config.operation_id_routing = false;
         config.unsigned_amz_header_allowlist = vec![AMZ_DATE.to_owned()];
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));

@@ -147,7 +147,8 @@ impl<'r> RequestFacts<'r> {
         let is_write = self.action.starts_with("s3:PutObject")
             || matches!(self.action, "s3:PutBucketAcl" | "s3:CreateBucket");
         if name == "x-amz-content-sha256" {
-            // The signature of a URL covers no data. As on AWS, a hash in the header changes nothing.
+            // The signature of a URL covers no data. As on AWS, a hash in the header changes
+            // nothing.
             let is_url = self.auth_type() == Some("REST-QUERY-STRING");
             return if is_url { Some("UNSIGNED-PAYLOAD".to_owned()) } else { self.header(name) };
         }
