@@ -114,7 +114,8 @@ fn bytes(values: &ColumnarValue, rows: usize) -> Result<u64> {
     }
 }
 
-/// The number of items in ranges of integers. Those of times are not counted.
+/// The number of items in ranges of integers. Ranges of times are not counted, so they have no
+/// limit.
 fn range_items(args: &[ColumnarValue], rows: usize) -> Result<u64> {
     if args.iter().any(|arg| arg.data_type() != DataType::Int64) {
         return Ok(0);

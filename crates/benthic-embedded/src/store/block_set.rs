@@ -2,7 +2,7 @@
 //!
 //! The set is a bitmap in regions. A region whose blocks are all in the set, or all not, takes no
 //! bitmap. So memory follows the borders between used and free space rather than the size of the
-//! data file: a full file of 10 TB takes 2 MiB instead of 320.
+//! data file: a full file of 10 TiB takes 2 MiB instead of 320.
 
 /// Number of blocks per region. Regions are the unit in which the bitmap is stored.
 pub(crate) const REGION_BLOCKS: u64 = 32_768;

@@ -331,8 +331,8 @@ pub async fn forget_polled(polled: PolledQueries) {
     }
 }
 
-/// Makes room for `statements` more prepared statements of a user, and so many bytes: removes those
-/// that were not used for long.
+/// Makes room for `statements` more prepared statements of a user, and for `len_bytes` more bytes:
+/// removes those that were not used for long.
 fn check_room(
     all: &mut HashMap<Bytes, Prepared>,
     user: &User,
