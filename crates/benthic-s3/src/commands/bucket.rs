@@ -41,7 +41,7 @@ pub enum BucketCommand {
             conflicts_with = "shards"
         )]
         view: Option<View>,
-        /// Index shards, which cannot change later: one for 100,000 expected keys
+        /// Number of index shards, which never changes; plan one per 100,000 expected keys
         #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
         shards: Option<u32>,
         /// Account that owns the bucket

@@ -225,8 +225,8 @@ pub(super) async fn read_piece(pool: Arc<dyn Pool>, object: ObjectId, piece: Pie
         .with("len_bytes_wanted", len_bytes))
 }
 
-/// Decrypts a piece. Decryption takes as long as all other work for the data, so that of long
-/// pieces runs beside the caller, which sends the pieces before it.
+/// Decrypts a piece. Decryption takes about as long as all other work for the data. So a task of
+/// its own decrypts a long piece, while the caller sends the pieces before.
 async fn open_piece(
     key: Arc<WriteKey>,
     piece: Piece,
