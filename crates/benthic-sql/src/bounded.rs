@@ -6,7 +6,8 @@
 
 use crate::errors::external;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use benthic_core::Error;
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
@@ -20,6 +21,7 @@ const OUTPUT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const ITEM_BYTES: u64 = 16;
 /// Maximum size of a character.
 const CHAR_BYTES: u64 = 4;
+const NS_PER_S: i128 = 1_000_000_000;
 /// The functions.
 const NAMES: [&str; 7] =
     ["array_repeat", "array_resize", "generate_series", "lpad", "range", "repeat", "rpad"];
@@ -114,13 +116,35 @@ fn bytes(values: &ColumnarValue, rows: usize) -> Result<u64> {
     }
 }
 
-/// The number of items in ranges of integers. Ranges of times are not counted, so they have no
-/// limit.
+/// The number of items in ranges of integers, dates or timestamps.
 fn range_items(args: &[ColumnarValue], rows: usize) -> Result<u64> {
-    if args.iter().any(|arg| arg.data_type() != DataType::Int64) {
-        return Ok(0);
-    }
     let arrays = args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
+    if arrays.iter().all(|array| *array.data_type() == DataType::Int64) {
+        return Ok(integer_items(&arrays, rows));
+    }
+    let [start, stop, step] = arrays.as_slice() else { return Ok(0) };
+    let DataType::Interval(IntervalUnit::MonthDayNano) = step.data_type() else { return Ok(0) };
+    let seconds = |array| cast(&cast(array, &DataType::Timestamp(TimeUnit::Second, None))?, &DataType::Int64);
+    let (start, stop) = (seconds(start)?, seconds(stop)?);
+    let (start, stop) = (start.as_primitive::<Int64Type>(), stop.as_primitive::<Int64Type>());
+    let mut items = 0_u64;
+    for ((start, stop), step) in start.iter().zip(stop).zip(step.as_primitive::<IntervalMonthDayNanoType>()) {
+        if let (Some(start), Some(stop), Some(step)) = (start, stop, step) {
+            // The shortest month and the shortest day, which loses an hour of daylight saving.
+            let hours = (i128::from(step.months) * 28 + i128::from(step.days)) * 23;
+            let step_ns = hours * 3_600 * NS_PER_S + i128::from(step.nanoseconds);
+            let signs = [step.months.signum().into(), step.days.signum().into(), step.nanoseconds.signum()];
+            // A step such as a month minus 31 days may be zero.
+            let is_mixed = signs.contains(&1) && signs.contains(&-1);
+            let step_ns = if is_mixed { 1 } else { step_ns.abs().max(1) };
+            let len_ns = ((i128::from(stop) - i128::from(start)).abs() + 1) * NS_PER_S;
+            items = items.saturating_add(u64::try_from(len_ns / step_ns).unwrap_or(u64::MAX));
+        }
+    }
+    Ok(items)
+}
+
+fn integer_items(arrays: &[ArrayRef], rows: usize) -> u64 {
     let numbers: Vec<&Int64Array> = arrays.iter().map(|array| array.as_primitive::<Int64Type>()).collect();
     let mut items = 0_u64;
     for row in 0..rows {
@@ -128,13 +152,13 @@ fn range_items(args: &[ColumnarValue], rows: usize) -> Result<u64> {
             let numbers = numbers.get(place).filter(|numbers| numbers.is_valid(row));
             numbers.map(|numbers| numbers.value(row))
         };
-        let (start, stop) = if args.len() == 1 { (Some(0), value(0)) } else { (value(0), value(1)) };
-        let step = if args.len() < 3 { Some(1) } else { value(2) };
+        let (start, stop) = if arrays.len() == 1 { (Some(0), value(0)) } else { (value(0), value(1)) };
+        let step = if arrays.len() < 3 { Some(1) } else { value(2) };
         if let (Some(start), Some(stop), Some(step)) = (start, stop, step) {
             let is_empty = if step > 0 { start > stop } else { start < stop };
             let steps = start.abs_diff(stop) / step.unsigned_abs().max(1);
             items = items.saturating_add(if is_empty { 0 } else { steps });
         }
     }
-    Ok(items)
+    items
 }
