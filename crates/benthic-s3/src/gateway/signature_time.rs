@@ -22,16 +22,17 @@ pub(super) const FORM_S_MAX: u32 = 7 * 24 * 3_600;
 /// # Errors
 /// `RequestTimeTooSkewed`; `AccessDenied` without a time.
 pub(super) fn check_time(headers: &HeaderMap, query: &str, now_ms: u64) -> S3Result<()> {
-    let parameter = |wanted: &str| {
-        let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-        pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()))
-    };
-    let is_url = parameter("X-Amz-Signature").is_some();
-    let time = match is_url {
-        true => parameter("X-Amz-Date"),
-        false => headers.get(AMZ_DATE).and_then(|time| time.to_str().ok()).map(str::to_owned),
-    };
-    let signed_ms = time.and_then(|time| amz_date_ms(&time)).ok_or_else(|| s3_error!(AccessDenied))?;
+    let (mut is_url, mut url_time) = (false, None);
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "X-Amz-Signature" => is_url = true,
+            "X-Amz-Date" if url_time.is_none() => url_time = Some(value),
+            _ => {}
+        }
+    }
+    let header_time = || headers.get(AMZ_DATE).and_then(|time| time.to_str().ok());
+    let time = if is_url { url_time.as_deref() } else { header_time() };
+    let signed_ms = time.and_then(amz_date_ms).ok_or_else(|| s3_error!(AccessDenied))?;
     let age_ms = if is_url { 0 } else { now_ms.saturating_sub(signed_ms) };
     if age_ms.max(signed_ms.saturating_sub(now_ms)) > CLOCK_MS_MAX {
         let message = "The difference between the request time and the current time is too large.";
