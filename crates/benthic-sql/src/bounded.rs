@@ -144,6 +144,7 @@ fn range_items(args: &[ColumnarValue], rows: usize) -> Result<u64> {
     Ok(items)
 }
 
+/// The number of items in ranges of integers.
 fn integer_items(arrays: &[ArrayRef], rows: usize) -> u64 {
     let numbers: Vec<&Int64Array> = arrays.iter().map(|array| array.as_primitive::<Int64Type>()).collect();
     let mut items = 0_u64;
